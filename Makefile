@@ -1,0 +1,33 @@
+# Everything a newcomer needs: `make demo` and `make test`. Each sets up .venv by itself.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test test-slow check format clean
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("oryx-marl needs Python 3.11 or newer, this is " + sys.version) if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: $(VENV)/.ready  ## Oryx learns T-Maze from the embedded logs and writes a page
+	$(BIN)/oryx demo
+
+test: $(VENV)/.ready  ## the suite, at most 12 minutes on two cores
+	$(BIN)/python -m pytest
+
+test-slow: $(VENV)/.ready  ## tests that train for longer
+	$(BIN)/python -m pytest -m slow
+
+check: $(VENV)/.ready  ## lint, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.ready  ## mend what can be mended
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -1,0 +1,171 @@
+"""Oryx and its ablations on the planner's T-Maze data: one JSON file per cell into results/.
+
+    python benchmarks/tmaze_planner.py --seeds 10 --jobs 4
+
+Cells run side by side in processes of their own; finished ones are not run again. Needs the
+package (installed, or PYTHONPATH=src) and an accelerator to be quick. `--table` prints what is in
+the results folder and runs nothing.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oryx_marl import config as configs
+from oryx_marl import experiment
+from oryx_marl.algorithms import oryx
+from oryx_marl.data.dataset import Dataset
+from oryx_marl.envs import tmaze
+from oryx_marl.networks.sable import NetworkConfig
+from oryx_marl.train.offline import TrainSettings
+
+ORYX = oryx.Config()
+PAPER = oryx.Config(network=NetworkConfig(decay_scale=0.5))
+VARIANTS = {
+    "oryx": ORYX,
+    "oryx-paper-settings": PAPER,
+    "cloning": replace(ORYX, objective="clone"),
+    "without-memory": replace(ORYX, memory=False),
+    "without-memory-length-2": replace(ORYX, sequence_length=2),
+    "without-autoregressive": replace(ORYX, network=replace(ORYX.network, autoregressive=False)),
+    "without-icq": replace(ORYX, objective="q_learning"),
+    "own-advantage": replace(ORYX, advantage="own"),
+}
+CELLS = {
+    f"{variant}/{data}": (config, data)
+    for variant, config in VARIANTS.items()
+    for data in ("planner-expert", "planner-mixed")
+} | {"oryx/planner-expert-3-percent-illegal": (ORYX, "planner-expert")}
+
+
+def plant_illegal(dataset: Dataset, share: float, seed: int = 0) -> Dataset:
+    """The dataset with a share of its logged actions replaced by illegal ones."""
+    assert dataset.legal is not None
+    rng = np.random.default_rng(seed)
+    scores = np.where(dataset.legal, -1.0, rng.random(dataset.legal.shape))
+    chosen = (rng.random(dataset.actions.shape) < share) & ~dataset.legal.all(axis=-1)
+    actions = np.where(chosen, scores.argmax(axis=-1), dataset.actions)
+    name = f"{dataset.name}-{share:.0%}-illegal"
+    return replace(dataset, actions=actions.astype(dataset.actions.dtype), name=name)
+
+
+def run_cell(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Trains and scores one cell; returns its record."""
+    config, data = CELLS[name]
+    recipe = tmaze.RECIPES[data]
+    spec, arrays = recipe.run(recipe.rows, recipe.seed)
+    dataset = Dataset(spec=spec, name=f"tmaze/{data}", **arrays)
+    illegal = name.endswith("illegal")
+    if illegal:
+        dataset = plant_illegal(dataset, 0.03)
+    settings = TrainSettings(
+        updates=arguments.updates,
+        seeds=arguments.seeds,
+        first_seed=arguments.first_seed,
+        log_every=arguments.log_every,
+        evaluate_every=arguments.log_every * 4,
+        checkpoint_every=arguments.updates,
+    )
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        work = experiment.Experiment(
+            "oryx", config, dataset, Path(folder) / "run", settings, leave_out_bad_rows=illegal
+        )
+        summary = experiment.run(work)
+        described = work.describe()
+        metrics = [
+            json.loads(line) for line in (work.out / "metrics.jsonl").read_text().splitlines()
+        ]
+        evaluations = [
+            json.loads(line) for line in (work.out / "evaluations.jsonl").read_text().splitlines()
+        ]
+    last = {key: float(np.mean(value)) for key, value in metrics[-1]["metrics"].items()}
+    curve = [[row["update"], float(np.mean(row["returns"]))] for row in evaluations]
+    return {
+        "cell": name,
+        "command": f"python benchmarks/tmaze_planner.py --only {name} --seeds {arguments.seeds} "
+        f"--first-seed {arguments.first_seed} --updates {arguments.updates} "
+        f"--log-every {arguments.log_every}",
+        "commit": arguments.commit,
+        **described,
+        "config": configs.to_dict(config),
+        "wall_seconds": round(time.monotonic() - began, 1),
+        "training_seconds": metrics[-1]["seconds"],
+        "final_metrics": last,
+        "curve": curve,
+        "scores": summary,
+    }
+
+
+def commit() -> str:
+    """The commit of the working tree, or 'unknown'."""
+    try:
+        found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True)
+    except FileNotFoundError:
+        return "unknown"
+    return found.stdout.strip() or "unknown"
+
+
+def print_table(out: Path) -> None:
+    print(f"{'cell':45} {'sampled':>22} {'greedy':>8} {'best':>6} {'ESS':>5} {'logit':>6} {'s':>5}")
+    for path in sorted(out.glob("*.json")):
+        record = json.loads(path.read_text())
+        scores = record["scores"]
+        last, metrics = scores["last"]["sampled"], record["final_metrics"]
+        interval = "" if last["low"] is None else f" [{last['low']:.3f}, {last['high']:.3f}]"
+        print(
+            f"{record['cell']:45} {last['mean']:.3f}{interval:>17} "
+            f"{scores['last']['greedy']['mean']:8.3f} {scores['best']['sampled']['mean']:6.3f} "
+            f"{metrics['effective_sample_size']:5.2f} {metrics['max_logit']:6.1f} "
+            f"{record['wall_seconds']:5.0f}"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="*", default=list(CELLS), choices=list(CELLS))
+    parser.add_argument("--updates", type=int, default=20_000)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--log-every", type=int, default=500)
+    parser.add_argument("--jobs", type=int, default=1, help="cells side by side")
+    parser.add_argument("--out", type=Path, default=Path("results/tmaze_planner"))
+    parser.add_argument("--commit", default=commit())
+    parser.add_argument("--table", action="store_true", help="print the results and run nothing")
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    files = {name: arguments.out / f"{name.replace('/', '--')}.json" for name in arguments.only}
+    todo = [] if arguments.table else [n for n in arguments.only if not files[n].exists()]
+    if len(todo) == 1:
+        record = run_cell(todo[0], arguments)
+        files[todo[0]].write_text(json.dumps(record, indent=1))
+    elif todo:
+        run_side_by_side(todo, arguments)
+    print_table(arguments.out)
+
+
+def run_side_by_side(todo: list[str], arguments: argparse.Namespace) -> None:
+    """Each cell in a process of its own, `--jobs` at a time."""
+    passed = ["updates", "seeds", "first_seed", "log_every", "out", "commit"]
+    flags = [f"--{name.replace('_', '-')}={getattr(arguments, name)}" for name in passed]
+    environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    running: list[subprocess.Popen] = []
+    while todo or running:
+        while todo and len(running) < arguments.jobs:
+            command = [sys.executable, __file__, "--only", todo.pop(0), *flags]
+            running.append(subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL))
+        time.sleep(0.2)
+        running = [process for process in running if process.poll() is None]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Loss, update and policy of each algorithm, one file each."""

@@ -1,0 +1,305 @@
+"""The command line: `oryx demo | train | eval | data | report`."""
+
+import dataclasses
+import json
+import sys
+import typing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+from tyro.extras import SubcommandApp
+
+from oryx_marl import envs, experiment, registry
+from oryx_marl.algorithms import oryx
+from oryx_marl.data import catalog, stats
+from oryx_marl.errors import OryxError
+from oryx_marl.eval import metrics
+from oryx_marl.eval.evaluator import Evaluator
+from oryx_marl.experiment import EvaluationSettings, Experiment
+from oryx_marl.report import page
+from oryx_marl.train.offline import Interrupted, TrainSettings
+from oryx_marl.train.progress import training_bar
+
+console = Console()
+errors = Console(stderr=True)
+
+
+def _train(work: Experiment, resume: bool) -> dict[str, Any]:
+    with training_bar(work.train.updates, errors) as report:
+        return experiment.run(work, resume, report)
+
+
+def _interval(scores: dict[str, Any], bounds: tuple[float, float] | None = None) -> str:
+    if scores["low"] is None:
+        return f"{scores['mean']:.2f} (one seed: no interval)"
+    low, high = scores["low"], scores["high"]
+    if bounds is not None:
+        low, high = max(low, bounds[0]), min(high, bounds[1])
+    return f"{scores['mean']:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def _print_scores(summary: dict[str, Any]) -> None:
+    table = Table("weights", "acting", "mean [95% over seeds]", "per seed")
+    for which in ("last", "best"):
+        for acting in ("sampled", "greedy"):
+            scores = summary[which][acting]
+            per_seed = " ".join(f"{value:.2f}" for value in scores["per_seed"])
+            table.add_row(which, acting, _interval(scores), per_seed)
+    console.print(table)
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Oryx learns to coordinate two agents from logs alone, in minutes on two CPU cores."""
+
+    data: str = "tmaze/planner-expert"
+    """Dataset to learn from."""
+    updates: int = 1_500
+    """Gradient updates per seed."""
+    seeds: int = 3
+    """Independent repetitions."""
+    out: Path = Path("runs/demo")
+    """Folder for the run; an earlier demo is kept, the new one gets a number."""
+
+    def run(self) -> None:
+        dataset = catalog.open(self.data)
+        solved = dataset.episode_returns.mean()
+        console.print(
+            f"Learning from {dataset.num_rows:,} logged steps of '{dataset.name}' "
+            f"({dataset.num_episodes:,} episodes, mean return {solved:.2f}); no simulator is used "
+            "to learn, only to score."
+        )
+        out = self.out
+        number = 1
+        while out.exists():
+            number += 1
+            out = self.out.with_name(f"{self.out.name}-{number}")
+        every = max(self.updates // 10, 1)
+        settings = TrainSettings(
+            updates=self.updates,
+            seeds=self.seeds,
+            log_every=every,
+            evaluate_every=every,
+            checkpoint_every=every,
+        )
+        config = oryx.Config(learning_rate=1e-3)
+        summary = _train(Experiment("oryx", config, dataset, out, settings), resume=False)
+        _print_scores(summary)
+        console.print(f"page: {page.write(out)}")
+        console.print(f"success rate {_interval(summary['last']['sampled'], (0, 1))}")
+
+
+@dataclass(frozen=True)
+class _Train:
+    """Fields that every algorithm's `train` command has."""
+
+    algorithm: typing.ClassVar[str]
+    dataset: tyro.conf.Positional[str]
+    """Name (see `oryx data list`) or folder of a dataset."""
+    train: TrainSettings = field(default_factory=TrainSettings)
+    evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+    out: Path | None = None
+    """Folder for the run (default: runs/<algorithm>-<dataset>)."""
+    resume: bool = False
+    """Continue a run that was stopped or killed, as if it had not been."""
+    leave_out_bad_rows: bool = False
+    """Train on faulty data all the same, without the rows that would poison it."""
+
+    def run(self) -> None:
+        dataset = catalog.open(self.dataset)
+        name = f"{self.algorithm}-{dataset.name.replace('/', '-')}"
+        out = self.out or Path("runs") / name
+        work = Experiment(
+            self.algorithm,
+            self.config,  # type: ignore[attr-defined]  # added for each algorithm below
+            dataset,
+            out,
+            self.train,
+            self.evaluation,
+            self.leave_out_bad_rows,
+        )
+        summary = _train(work, self.resume)
+        if not summary:
+            console.print(f"trained; there is no environment to score in. Run: {out}")
+            return
+        _print_scores(summary)
+        console.print(f"page: {page.write(out)}")
+        console.print(f"return {_interval(summary['last']['sampled'])}")
+
+
+def _train_commands() -> dict[str, type]:
+    """One `train` command per algorithm found, with its Config's fields as flags."""
+    commands = {}
+    for name in registry.names("algorithms"):
+        module = registry.load("algorithms", name)
+        description = (module.__doc__ or name).split(":")[0]
+        commands[name] = dataclasses.make_dataclass(
+            f"Train{name.title()}",
+            [("config", module.Config, field(default_factory=module.Config))],
+            bases=(_Train,),
+            namespace={"algorithm": name, "__doc__": f"Train {description} on a dataset."},
+            frozen=True,
+        )
+    return commands
+
+
+@dataclass(frozen=True)
+class Eval:
+    """Score a run's newest weights on fresh episodes."""
+
+    run_folder: tyro.conf.Positional[Path]
+    """Folder of the run."""
+    episodes: int = 320
+    """Episodes per seed."""
+    greedy: bool = False
+    """Always take the likeliest action, instead of sampling."""
+    stream: int = 0
+    """Another number gives other episodes."""
+    json: bool = False
+    """Print JSON."""
+
+    def run(self) -> None:
+        loaded = experiment.load(self.run_folder)
+        env = envs.base.make(loaded.spec)
+        evaluator = Evaluator(loaded.algorithm, env, loaded.config["seeds"])
+        stream = experiment.STREAMS["replay"] + 1 + self.stream
+        network = loaded.state.learners.network
+        returns = evaluator.returns(network, stream, self.episodes, self.greedy)
+        scores = {"update": loaded.update, **metrics.summarise(returns)}
+        if self.json:
+            print(json.dumps(scores))  # noqa: T201
+        else:
+            acting = "greedy" if self.greedy else "sampled"
+            console.print(
+                f"update {loaded.update:,}, {len(returns)} seeds x {self.episodes} {acting} "
+                f"episodes: return {_interval(scores)}"
+            )
+
+
+@dataclass(frozen=True)
+class DataList:
+    """Datasets that can be opened or made by name."""
+
+    json: bool = False
+    """Print JSON."""
+
+    def run(self) -> None:
+        entries = catalog.names()
+        if self.json:
+            print(json.dumps([dataclasses.asdict(entry) for entry in entries]))  # noqa: T201
+            return
+        table = Table("name", "where", "what")
+        for entry in entries:
+            table.add_row(entry.name, entry.where, entry.description)
+        console.print(table)
+
+
+@dataclass(frozen=True)
+class DataInfo:
+    """Statistics of a dataset."""
+
+    dataset: tyro.conf.Positional[str]
+    """Name or folder."""
+    json: bool = False
+    """Print JSON."""
+
+    def run(self) -> None:
+        found = stats.describe(catalog.open(self.dataset))
+        if self.json:
+            print(json.dumps(found))  # noqa: T201
+            return
+        table = Table("statistic", "value", title=found["name"])
+        for name, value in found.items():
+            if name not in ("name", "histogram", "action_counts"):
+                shown = (
+                    ", ".join(f"{k} {_short(v)}" for k, v in value.items())
+                    if isinstance(value, dict)
+                    else _short(value)
+                )
+                table.add_row(name, shown)
+        console.print(table)
+        edges, counts = found["histogram"]["edges"], found["histogram"]["counts"]
+        for low, high, count in zip(edges, edges[1:], counts, strict=False):
+            bar = "█" * round(40 * count / max(max(counts), 1))
+            console.print(f"return {low:8.2f} to {high:8.2f}  {count:8,}  {bar}", highlight=False)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return str(value)
+
+
+@dataclass(frozen=True)
+class DataMake:
+    """Make a dataset by its recipe."""
+
+    name: tyro.conf.Positional[str]
+    """Name of the recipe, such as tmaze/planner-mixed."""
+    rows: int | None = None
+    """Logged steps (default: the recipe's)."""
+    seed: int | None = None
+    """Random seed (default: the recipe's)."""
+    root: Path = Path("datasets")
+    """Folder that holds datasets."""
+
+    def run(self) -> None:
+        with errors.status(f"making {self.name}"):
+            made = catalog.make(self.name, self.root, self.rows, self.seed)
+        console.print(f"made {made}")
+        DataInfo(str(made)).run()
+
+
+@dataclass(frozen=True)
+class Report:
+    """Write a run's page: curves, scores and a replay in one self-contained file."""
+
+    run_folder: tyro.conf.Positional[Path]
+    """Folder of the run."""
+
+    def run(self) -> None:
+        console.print(f"page: {page.write(self.run_folder)}")
+
+
+def _app() -> SubcommandApp:
+    """Every command by name; algorithms are found on disk."""
+    train, data, app = SubcommandApp(), SubcommandApp(), SubcommandApp()
+    for name, command in _train_commands().items():
+        train.command(command, name=name)
+    for name, command in {"list": DataList, "info": DataInfo, "make": DataMake}.items():
+        data.command(command, name=name)
+    app.command(Demo, name="demo")
+    app.command(train, name="train", help="Train an algorithm on a dataset.")
+    app.command(Eval, name="eval")
+    app.command(data, name="data", help="List, describe and make datasets.")
+    app.command(Report, name="report")
+    return app
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs a command; errors for people end with one message and a non-zero exit code."""
+    command = _app().cli(
+        prog="oryx",
+        description="Learn coordinated multi-agent policies from logged data.",
+        args=arguments,
+        config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
+    )
+    try:
+        command.run()
+    except Interrupted as stop:
+        errors.print(str(stop), highlight=False)
+        sys.exit(130)
+    except (OryxError, OSError) as error:
+        errors.print("error:", style="bold red", end=" ")
+        errors.print(str(error), highlight=False, markup=False, soft_wrap=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

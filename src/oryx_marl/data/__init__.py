@@ -1,0 +1,1 @@
+"""What was logged: datasets, their files, checks, statistics and windows of them."""

@@ -1,0 +1,225 @@
+"""Faults of logged data that would poison training, found before it starts and named."""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool
+
+from oryx_marl.data.dataset import Dataset
+from oryx_marl.errors import OryxError
+
+Mask = Bool[np.ndarray, "R N"]
+
+REMEDIES = {
+    "non-finite observation": "mend or drop the step where the log is made",
+    "non-finite reward": "mend or drop the step where the log is made",
+    "non-finite action": "mend or drop the step where the log is made",
+    "action out of range": "compare the number of actions in the Spec with the log",
+    "illegal action": "compare the legal actions with the log; are they those of the same step?",
+    "no legal action": "allow at least a no-op, or mark the agent as absent in this step",
+}
+"""Kinds of problem, and what to do about each."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One place where the log is wrong."""
+
+    kind: str
+    """One of the keys of REMEDIES."""
+    episode: int
+    step: int
+    agent: str
+    what: str
+    """What stands there."""
+    remedy: str
+    """What to do about it."""
+    count: int
+    """How many agent-steps of the dataset have this kind of problem."""
+
+    def __str__(self) -> str:
+        return f"episode {self.episode}, step {self.step}, agent {self.agent}: {self.what}"
+
+
+class LeftOut(NamedTuple):
+    """How many agent-steps `leave_out_bad_rows` keeps away from the learner."""
+
+    agent_steps: int
+    """All there are: rows times agents."""
+    marked_absent: int
+    """Left out altogether: a number that is not finite, or an action that does not exist."""
+    policy_only: int
+    """Left out of the policy loss alone: the logged action is illegal, or none is legal."""
+
+    def __str__(self) -> str:
+        return (
+            f"of {self.agent_steps} agent-steps, {self.marked_absent} are left out and "
+            f"{self.policy_only} more are left out of the policy loss alone"
+        )
+
+
+def find_problems(dataset: Dataset, limit: int = 3) -> list[Problem]:
+    """The first `limit` places of each kind of problem; `Problem.count` tells how many there are.
+
+    Numbers must be finite (as float32) for absent agents too, since 0 times NaN is NaN. Actions
+    and their legality matter for present agents only.
+    """
+    problems = []
+    for kind, mask in _find_masks(dataset).items():
+        flat = np.flatnonzero(mask)
+        for row, agent in zip(*np.unravel_index(flat[:limit], mask.shape), strict=True):
+            episode, step = dataset.locate(int(row))
+            what = _tell(dataset, kind, int(row), int(agent))
+            name = dataset.spec.agents[agent]
+            problem = Problem(kind, episode, step, name, what, REMEDIES[kind], flat.size)
+            problems.append(problem)
+    return problems
+
+
+def require_clean(dataset: Dataset) -> None:
+    """Raises an error that lists the problems, if there are any."""
+    problems = find_problems(dataset)
+    if not problems:
+        return
+    lines = [f"dataset '{dataset.name}' cannot be trained on as it is:"]
+    for kind in dict.fromkeys(problem.kind for problem in problems):
+        places = [problem for problem in problems if problem.kind == kind]
+        lines.append(f"  {kind}, {places[0].count} agent-steps ({places[0].remedy}):")
+        lines += [f"    {place}" for place in places]
+        if places[0].count > len(places):
+            lines.append(f"    and {places[0].count - len(places)} more")
+    lines.append("Train without these rows: --leave-out-bad-rows")
+    raise OryxError("\n".join(lines))
+
+
+def count_left_out(dataset: Dataset) -> LeftOut:
+    """What `leave_out_bad_rows` will keep away from the learner."""
+    masks = _find_masks(dataset)
+    broken = _broken(masks)
+    policy_only = (masks["illegal action"] | masks["no legal action"]) & ~broken
+    newly_absent = broken if dataset.present is None else broken & dataset.present
+    return LeftOut(broken.size, int(newly_absent.sum()), int(policy_only.sum()))
+
+
+def leave_out_bad_rows(dataset: Dataset) -> Dataset:
+    """A dataset that is safe to train on; what was left out is counted in `origin["left_out"]`.
+
+    - A number that is not finite, or an action that does not exist: the agent is marked absent in
+      that step, its features, reward and action become 0.
+    - No legal action: every action but the logged one becomes legal. So the mask has an entry, and
+      the learner, which leaves illegal logged actions out of the policy loss, leaves this one out.
+      (With a single action there is nothing to leave out: it becomes legal.)
+    - An illegal action that exists stays: the learner leaves it out of the policy loss and still
+      learns values from it.
+    """
+    masks = _find_masks(dataset)
+    broken = _broken(masks)
+    absent = broken if dataset.present is None else broken | ~dataset.present
+    # An absent agent's action may be any placeholder; 0 is one that every table has.
+    wipe_action = broken | (absent & ~_in_range(dataset))
+    actions = _wipe(dataset.actions, wipe_action)
+    summary = count_left_out(dataset)._asdict()
+    return replace(
+        dataset,
+        observations=_wipe(dataset.observations, broken),
+        rewards=_wipe(dataset.rewards, broken),
+        actions=actions,
+        legal=None if dataset.legal is None else _allow_some(dataset.legal, actions, absent),
+        present=~absent if absent.any() else dataset.present,
+        origin={**dataset.origin, "left_out": summary},
+    )
+
+
+def _find_masks(dataset: Dataset) -> dict[str, Mask]:
+    """For each kind of problem, the agent-steps that have it."""
+    shape = dataset.rewards.shape
+    present = np.ones(shape, bool) if dataset.present is None else dataset.present
+    none = np.zeros(shape, bool)
+    masks: dict[str, np.ndarray] = {
+        "non-finite observation": ~_all_finite(dataset.observations),
+        "non-finite reward": ~_is_finite(dataset.rewards),
+        "non-finite action": none,
+        "action out of range": none,
+        "illegal action": none,
+        "no legal action": none,
+    }
+    if dataset.spec.action.kind == "box":
+        return {**masks, "non-finite action": ~_all_finite(dataset.actions)}
+    in_range = _in_range(dataset)
+    masks["action out of range"] = present & ~in_range
+    if dataset.legal is not None:
+        ids = np.where(in_range, dataset.actions, 0).astype(np.int64)
+        is_legal = np.take_along_axis(dataset.legal, ids[..., None], axis=-1)[..., 0]
+        has_legal = dataset.legal.any(axis=-1)
+        masks["illegal action"] = present & in_range & has_legal & ~is_legal
+        masks["no legal action"] = present & ~has_legal
+    return masks
+
+
+def _broken(masks: dict[str, Mask]) -> Mask:
+    """The agent-steps of which nothing can be used."""
+    kinds = [kind for kind in masks if kind.startswith("non-finite")]
+    return np.any([masks[kind] for kind in [*kinds, "action out of range"]], axis=0)
+
+
+def _is_finite(values: np.ndarray) -> np.ndarray:
+    """Whether each value is finite as float32, which is what the device will hold."""
+    if values.dtype.kind in "biu":
+        return np.ones(values.shape, bool)
+    with np.errstate(over="ignore"):
+        return np.isfinite(values.astype(np.float32, copy=False))
+
+
+def _all_finite(values: np.ndarray) -> np.ndarray:
+    """Whether all entries on the last axis are finite."""
+    return np.asarray(_is_finite(values).all(axis=-1))
+
+
+def _in_range(dataset: Dataset) -> Mask:
+    """Whether each logged action exists: a whole number from 0 to A - 1."""
+    actions, action = dataset.actions, dataset.spec.action
+    if action.kind == "box":
+        return _all_finite(actions)
+    inside = (actions >= 0) & (actions < action.size)
+    return inside if actions.dtype.kind in "iu" else inside & (actions == np.floor(actions))
+
+
+def _wipe(values: np.ndarray, where: Mask) -> np.ndarray:
+    """`values` with 0 where `where` holds; the same array if it holds nowhere."""
+    if not where.any():
+        return values
+    values = values.copy()
+    values[where] = 0
+    return values
+
+
+def _allow_some(legal: np.ndarray, actions: np.ndarray, absent: Mask) -> np.ndarray:
+    """`legal` without empty masks: all but the logged action, or all if absent or the only one."""
+    rows, agents = np.nonzero(~legal.any(axis=-1))
+    if rows.size == 0:
+        return legal
+    legal = legal.copy()
+    legal[rows, agents] = True
+    if legal.shape[-1] > 1:
+        is_here = ~absent[rows, agents]
+        rows, agents = rows[is_here], agents[is_here]
+        legal[rows, agents, actions[rows, agents].astype(np.int64)] = False
+    return legal
+
+
+def _tell(dataset: Dataset, kind: str, row: int, agent: int) -> str:
+    """What stands at a faulty place, in words."""
+    if kind.startswith("non-finite"):
+        name = kind.removeprefix("non-finite ")
+        values = np.atleast_1d(dataset.arrays()[f"{name}s"][row, agent])
+        entry = int(np.flatnonzero(~_is_finite(values))[0])
+        return f"{name} entry {entry} is {values[entry]}"
+    action = dataset.actions[row, agent]
+    if kind == "action out of range":
+        return f"action {action}, but actions go from 0 to {dataset.spec.action.size - 1}"
+    if kind == "no legal action":
+        return f"no action is legal (logged: {action})"
+    assert dataset.legal is not None
+    allowed = ", ".join(str(index) for index in np.flatnonzero(dataset.legal[row, agent]))
+    return f"action {action} is not among the legal ones ({allowed})"

@@ -1,0 +1,114 @@
+"""What a dataset is: flat host arrays over logged steps, episodes one after another."""
+
+import hashlib
+import json
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Int, Num
+
+from oryx_marl.errors import OryxError
+from oryx_marl.types import Spec
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Logged steps of whole episodes and the Spec that describes them."""
+
+    spec: Spec
+    observations: Num[np.ndarray, "R N O"]
+    actions: Num[np.ndarray, "R N"] | Num[np.ndarray, "R N A"]
+    rewards: Num[np.ndarray, "R N"]
+    terminals: Bool[np.ndarray, "R N"]
+    """The task ended after this step; shared endings are broadcast to all agents."""
+    truncations: Bool[np.ndarray, "R N"]
+    """The recording ended after this step although the task would have gone on."""
+    episode_starts: Int[np.ndarray, "E"]
+    """Row of the first step of each episode; the first is 0."""
+    legal: Bool[np.ndarray, "R N A"] | None = None
+    present: Bool[np.ndarray, "R N"] | None = None
+    state: Num[np.ndarray, "R _"] | None = None
+    final_observations: Num[np.ndarray, "E N O"] | None = None
+    """What each episode's agents saw after its last step."""
+    name: str = "unnamed"
+    origin: dict[str, Any] = field(default_factory=dict)
+    """How it was made: command, seed, versions."""
+
+    def __post_init__(self) -> None:
+        rows, starts = self.num_rows, self.episode_starts
+        if rows == 0 or starts.size == 0:
+            raise OryxError(f"dataset '{self.name}' is empty: it has no logged step")
+        if starts[0] != 0 or np.any(np.diff(starts) <= 0) or starts[-1] >= rows:
+            raise OryxError(
+                f"dataset '{self.name}': episode_starts must begin with 0, increase and stay "
+                f"below the number of rows ({rows})"
+            )
+        expected = self._expected_shapes()
+        for name, array in self.arrays().items():
+            if array.shape != expected[name]:
+                raise OryxError(
+                    f"dataset '{self.name}': {name} has shape {array.shape}, "
+                    f"but rows and Spec say {expected[name]}"
+                )
+
+    def _expected_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape that each array must have."""
+        spec, rows, episodes = self.spec, self.num_rows, self.num_episodes
+        step = (rows, spec.num_agents)
+        is_box = spec.action.kind == "box"
+        return {
+            "observations": (*step, spec.observation_size),
+            "actions": (*step, spec.action.size) if is_box else step,
+            "rewards": step,
+            "terminals": step,
+            "truncations": step,
+            "episode_starts": (episodes,),
+            "legal": (*step, spec.action.size),
+            "present": step,
+            "state": (rows, spec.state_size),
+            "final_observations": (episodes, spec.num_agents, spec.observation_size),
+        }
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.observations)
+
+    @property
+    def num_episodes(self) -> int:
+        return len(self.episode_starts)
+
+    @property
+    def episode_lengths(self) -> np.ndarray:
+        """[E] steps of each episode."""
+        return np.diff(np.append(self.episode_starts, self.num_rows))
+
+    @property
+    def episode_returns(self) -> np.ndarray:
+        """[E] sum of each episode's rewards, mean over agents."""
+        return np.add.reduceat(self.rewards.mean(axis=1, dtype=np.float64), self.episode_starts)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Every array that is there, by name."""
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the arrays and the Spec: equal for equal data, wherever it is stored."""
+        spec = json.dumps(self.spec.to_dict(), sort_keys=True)
+        digest = hashlib.sha256(spec.encode())
+        for name, array in sorted(self.arrays().items()):
+            digest.update(f"{name} {array.dtype.name} {array.shape}".encode())
+            digest.update(to_bytes(array))
+        return digest.hexdigest()
+
+    def locate(self, row: int) -> tuple[int, int]:
+        """(episode, step) of a row."""
+        episode = int(np.searchsorted(self.episode_starts, row, side="right")) - 1
+        return episode, int(row - self.episode_starts[episode])
+
+
+def to_bytes(array: np.ndarray) -> memoryview:
+    """The entries in C order and little-endian: the same bytes on every machine."""
+    array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    return array.reshape(-1).view(np.uint8).data

@@ -1,0 +1,124 @@
+"""Windows of a dataset that lies whole on the device: pure, jittable, no copy to the host."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from oryx_marl.data.dataset import Dataset
+from oryx_marl.errors import OryxError
+from oryx_marl.types import Observation, Window
+
+
+class DeviceData(NamedTuple):
+    """The arrays of a Dataset that the learners need, on one device, in their logged dtypes."""
+
+    observations: jax.Array
+    """[R, N, O]."""
+    actions: jax.Array
+    """[R, N] integers, or [R, N, A] floats."""
+    rewards: jax.Array
+    """[R, N] float32."""
+    terminals: jax.Array
+    """[R, N] bool."""
+    legal: jax.Array | None
+    """[R, N, A] bool, or None: everything is legal. An absent agent has at least one entry."""
+    present: jax.Array | None
+    """[R, N] bool, or None: everyone is present."""
+    reset: jax.Array
+    """[R] bool: this row begins an episode."""
+    step_count: jax.Array
+    """[R] int32: steps since the episode began."""
+    every_action: jax.Array
+    """[A] bool, all true. Its length tells the number of actions where `legal` is None."""
+
+    @property
+    def num_rows(self) -> int:
+        return self.observations.shape[0]
+
+
+def check_length(rows: int, length: int) -> None:
+    """Raises unless a window of `length` steps fits into `rows` logged steps."""
+    if length < 1:
+        raise OryxError(f"a window must have at least 1 step, not {length}")
+    if rows < length:
+        raise OryxError(
+            f"the dataset has {rows} logged steps, but a window needs {length}; "
+            "choose a shorter window or add data"
+        )
+
+
+def put_on_device(dataset: Dataset, device: jax.Device | None = None) -> DeviceData:
+    """Copies the dataset to a device; 64-bit numbers become the 32-bit ones that JAX computes with.
+
+    Whether a window fits is checked with `check_length`, and again by `sample_windows`.
+    """
+    reset = np.zeros(dataset.num_rows, bool)
+    reset[dataset.episode_starts] = True
+    begun = np.repeat(dataset.episode_starts, dataset.episode_lengths)
+    is_discrete = dataset.spec.action.kind == "discrete"
+
+    def put(array: np.ndarray) -> jax.Array:
+        return jax.device_put(array, device)
+
+    return DeviceData(
+        observations=put(_narrow(dataset.observations)),
+        actions=put(_narrow_ids(dataset.actions) if is_discrete else _narrow(dataset.actions)),
+        rewards=put(dataset.rewards.astype(np.float32)),
+        terminals=put(dataset.terminals),
+        legal=None if dataset.legal is None else put(_fill_masks(dataset.legal, dataset.present)),
+        present=None if dataset.present is None else put(dataset.present),
+        reset=put(reset),
+        step_count=put((np.arange(dataset.num_rows) - begun).astype(np.int32)),
+        every_action=put(np.ones(dataset.spec.action.size, bool)),
+    )
+
+
+def sample_windows(data: DeviceData, key: PRNGKeyArray, batch_size: int, length: int) -> Window:
+    """`batch_size` windows of `length` steps, [B, T, ...], starts uniform over the rows.
+
+    Windows may cross episode borders: `reset` marks them. Features keep the logged dtype.
+    """
+    check_length(data.num_rows, length)
+    starts = jax.random.randint(key, (batch_size,), 0, data.num_rows - length + 1)
+
+    def take(array: jax.Array) -> jax.Array:
+        return jax.vmap(lambda at: jax.lax.dynamic_slice_in_dim(array, at, length))(starts)
+
+    features, actions = take(data.observations), take(data.actions)
+    agents = features.shape[:-1]
+    everything = jnp.broadcast_to(data.every_action, (*agents, data.every_action.size))
+    is_discrete = data.actions.ndim == 2
+    return Window(
+        observation=Observation(
+            features=features,
+            legal=everything if data.legal is None else take(data.legal),
+            present=jnp.ones(agents, bool) if data.present is None else take(data.present),
+            reset=take(data.reset),
+            step_count=take(data.step_count),
+        ),
+        actions=actions.astype(jnp.int32 if is_discrete else jnp.float32),
+        rewards=take(data.rewards),
+        terminal=take(data.terminals),
+    )
+
+
+def _narrow(values: np.ndarray) -> np.ndarray:
+    """64-bit numbers as float32, since JAX would wrap large integers without a word."""
+    return values.astype(np.float32) if values.dtype.itemsize > 4 else values
+
+
+def _narrow_ids(actions: np.ndarray) -> np.ndarray:
+    """Action ids in their dtype if it is a small integer, as int32 otherwise."""
+    is_small_integer = actions.dtype.kind in "iu" and actions.dtype.itemsize <= 2
+    return actions if is_small_integer else actions.astype(np.int32)
+
+
+def _fill_masks(legal: np.ndarray, present: np.ndarray | None) -> np.ndarray:
+    """Empty masks of absent agents become full: a softmax over no action at all is NaN."""
+    if present is None:
+        return legal
+    is_empty = ~present & ~legal.any(axis=-1)
+    return legal | is_empty[..., None]

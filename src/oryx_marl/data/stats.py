@@ -1,0 +1,108 @@
+"""What is in a dataset, in numbers that fit into JSON."""
+
+from typing import Any
+
+import numpy as np
+
+from oryx_marl.data.dataset import Dataset
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+MOST_BINS = 20
+
+
+def describe(dataset: Dataset) -> dict[str, Any]:
+    """Size, returns, lengths, endings and actions of a dataset."""
+    returns, lengths = dataset.episode_returns, dataset.episode_lengths
+    finite = returns[np.isfinite(returns)]
+    return {
+        "name": dataset.name,
+        "fingerprint": dataset.fingerprint(),
+        "transitions": dataset.num_rows,
+        "episodes": dataset.num_episodes,
+        "agents": list(dataset.spec.agents),
+        "observation_width": dataset.spec.observation_size,
+        "actions": {"kind": dataset.spec.action.kind, "size": dataset.spec.action.size},
+        "returns": _summarise(finite),
+        "non_finite_returns": int(returns.size - finite.size),
+        "lengths": {
+            "mean": float(lengths.mean()),
+            "min": int(lengths.min()),
+            "max": int(lengths.max()),
+        },
+        "histogram": make_histogram(finite),
+        "endings": _share_endings(dataset),
+        "action_counts": _count_actions(dataset),
+        "share_with_choice": _share_with_choice(dataset),
+    }
+
+
+def make_histogram(values: np.ndarray) -> dict[str, list]:
+    """Edges and counts; few distinct values get a bin each, with the value in its middle."""
+    if values.size == 0:
+        return {"edges": [], "counts": []}
+    distinct = np.unique(np.round(values, 9))
+    if distinct.size == 1:
+        edges = distinct[0] + np.array([-0.5, 0.5])
+    elif distinct.size <= MOST_BINS:
+        half = np.diff(distinct) / 2
+        edges = np.concatenate(
+            [distinct[:1] - half[0], distinct[:-1] + half, distinct[-1:] + half[-1]]
+        )
+    else:
+        edges = np.linspace(values.min(), values.max(), MOST_BINS + 1)
+    counts, _ = np.histogram(values, edges)
+    return {"edges": edges.tolist(), "counts": counts.tolist()}
+
+
+def _summarise(values: np.ndarray) -> dict[str, Any]:
+    """Mean, spread and quantiles; None where there is no value."""
+    if values.size == 0:
+        return {"mean": None, "std": None, "min": None, "max": None, "quantiles": {}}
+    quantiles = np.quantile(values, QUANTILES)
+    return {
+        "mean": float(values.mean()),
+        "std": float(values.std()),
+        "min": float(values.min()),
+        "max": float(values.max()),
+        "quantiles": {
+            str(at): float(value) for at, value in zip(QUANTILES, quantiles, strict=True)
+        },
+    }
+
+
+def _share_endings(dataset: Dataset) -> dict[str, float]:
+    """Shares of episodes: all agents reached a terminal, else some were cut off, else neither."""
+    starts = dataset.episode_starts
+    terminal = np.logical_or.reduceat(dataset.terminals, starts, axis=0).all(axis=1)
+    cut = np.logical_or.reduceat(dataset.truncations, starts, axis=0).any(axis=1) & ~terminal
+    return {
+        "terminal": float(terminal.mean()),
+        "truncated": float(cut.mean()),
+        "neither": float((~terminal & ~cut).mean()),
+    }
+
+
+def _count_actions(dataset: Dataset) -> list[list[int]] | None:
+    """[N, A] how often each present agent took each action; None if actions are no ids."""
+    if dataset.spec.action.kind == "box":
+        return None
+    ids = np.arange(dataset.spec.action.size)
+    present = _present(dataset)
+    agents = range(dataset.spec.num_agents)
+    taken = [dataset.actions[present[:, agent], agent] for agent in agents]
+    return [[int((actions == id_).sum()) for id_ in ids] for actions in taken]
+
+
+def _share_with_choice(dataset: Dataset) -> float | None:
+    """Share of present agents' steps with more than one legal action; None if there are no ids."""
+    if dataset.spec.action.kind == "box":
+        return None
+    if dataset.legal is None:
+        return float(dataset.spec.action.size > 1)
+    present = _present(dataset)
+    has_choice = dataset.legal.sum(axis=-1) > 1
+    return float(has_choice[present].mean()) if present.any() else None
+
+
+def _present(dataset: Dataset) -> np.ndarray:
+    return np.ones(dataset.rewards.shape, bool) if dataset.present is None else dataset.present

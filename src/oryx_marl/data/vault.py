@@ -1,0 +1,263 @@
+"""A Dataset on disk: a flashbax Vault with OG-MARL's names, whose every byte is checked.
+
+    <folder>/manifest.ocdbt, d/     TensorStore's database
+    <folder>/metadata.json          flashbax's description, and ours under the key `oryx_marl`
+
+A vault appears under its name only when it is complete. What cannot be trusted is never returned.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oryx_marl.data._foreign import read_foreign
+from oryx_marl.data._store import BLOCK_ROWS, Store
+from oryx_marl.data.dataset import Dataset, to_bytes
+from oryx_marl.errors import OryxError
+from oryx_marl.types import Spec
+
+FORMAT = 1
+FLASHBAX_VERSION = 1.2
+METADATA = "metadata.json"
+PARTIAL = ".partial"
+
+SHARED_NAMES = {
+    "observations": "observations.",
+    "actions": "actions.",
+    "rewards": "rewards.",
+    "terminals": "terminals.",
+    "truncations": "truncations.",
+    "legal": "infos.legals.",
+    "state": "infos.state.",
+    "present": "infos.present.",
+}
+"""Our arrays that flashbax and OG-MARL know, and the names they go by there."""
+OWN_NAMES = {"episode_starts": "episode_starts.", "final_observations": "final_observations."}
+"""Arrays that are not one per step: beside the tree that flashbax reads, which ignores them."""
+
+
+def write(dataset: Dataset, folder: Path, level: int = 3) -> Path:
+    """Stores a dataset in a new folder, whole or not at all; `level` is zstd's, 1 to 22."""
+    if os.path.lexists(folder):
+        raise OryxError(f"{folder} is there already; remove it or choose another name")
+    _require_plain(dataset)
+    partial = folder.with_name(folder.name + PARTIAL)
+    try:
+        if partial.is_dir():  # left behind by a write that was killed
+            shutil.rmtree(partial)
+        partial.mkdir(parents=True)
+        entries = _write_arrays(dataset, Store(partial), level)
+        document = _describe(dataset, entries)
+        (partial / METADATA).write_text(json.dumps(document), encoding="utf-8")
+        _sync_tree(partial)
+        partial.rename(folder)
+        _sync(folder.parent)
+    except (OSError, ValueError) as error:  # TensorStore raises ValueError when full
+        shutil.rmtree(partial, ignore_errors=True)
+        raise OryxError(
+            f"dataset '{dataset.name}' could not be written to {folder}: {_first_line(error)}. "
+            "Nothing was left there. Is there space, and may you write?"
+        ) from error
+    return folder
+
+
+def read(folder: Path) -> Dataset:
+    """The dataset that `write` stored, after all of it was compared with its hashes.
+
+    A vault that flashbax or OG-MARL wrote has neither hashes nor Spec: its Spec and its episodes
+    are derived from shapes and from the ends of the agents (see `_foreign.py`).
+    """
+    document = _read_metadata(folder)
+    store = Store(folder)
+    with _explained(folder):
+        entry = document.get("oryx_marl")
+        if entry is not None:
+            return _read_checked(folder, document, entry, store)
+        if OWN_NAMES["episode_starts"] in store.names():
+            raise _damaged(folder, f"{METADATA} has lost its key 'oryx_marl'")
+        name = f"{folder.absolute().parent.name.removesuffix('.vlt')}/{folder.name}"
+        return read_foreign(store, document["structure_shape"], name)
+
+
+def describe(folder: Path) -> dict[str, Any]:
+    """Name, origin, rows and Spec as they were stored, without reading the arrays."""
+    document = _read_metadata(folder)
+    with _explained(folder):
+        entry = document.get("oryx_marl", {})
+        return {key: entry[key] for key in ("name", "origin", "rows", "spec") if key in entry}
+
+
+def is_vault(folder: Path) -> bool:
+    """Whether a folder is, or was before it was damaged, a complete vault."""
+    has_part = any((folder / part).exists() for part in (METADATA, "manifest.ocdbt"))
+    return has_part and not folder.name.endswith(PARTIAL)
+
+
+def _require_plain(dataset: Dataset) -> None:
+    """Raises unless Spec and origin can be written as JSON."""
+    for part, values in (("Spec", dataset.spec.to_dict()), ("origin", dataset.origin)):
+        try:
+            json.dumps(values)
+        except (TypeError, ValueError) as error:
+            raise OryxError(
+                f"the {part} of dataset '{dataset.name}' cannot be stored: {error}; "
+                "use plain numbers, texts, lists and tables"
+            ) from error
+
+
+def _write_arrays(dataset: Dataset, store: Store, level: int) -> dict[str, Any]:
+    """Writes all arrays, then the index; for each array what is needed to check it."""
+    entries = {}
+    for name, array in dataset.arrays().items():
+        array = array.astype(array.dtype.newbyteorder("="), copy=False)
+        chunks = store.write({**SHARED_NAMES, **OWN_NAMES}[name], array, level)
+        entries[name] = {
+            "shape": list(array.shape),
+            "dtype": array.dtype.name,
+            "chunks": chunks,
+            "sha256": _hash_blocks(array, BLOCK_ROWS),
+        }
+    store.commit()
+    store.write_index(dataset.num_rows)
+    store.commit()
+    return entries
+
+
+def _describe(dataset: Dataset, entries: dict[str, Any]) -> dict[str, Any]:
+    """What goes into metadata.json."""
+    shapes: dict[str, Any] = {}
+    dtypes: dict[str, Any] = {}
+    for name, array in dataset.arrays().items():
+        if name in SHARED_NAMES:
+            *parents, leaf = SHARED_NAMES[name].rstrip(".").split(".")
+            shape_at, dtype_at = shapes, dtypes
+            for parent in parents:
+                shape_at, dtype_at = (
+                    shape_at.setdefault(parent, {}),
+                    dtype_at.setdefault(parent, {}),
+                )
+            shape_at[leaf], dtype_at[leaf] = str((1, *array.shape)), array.dtype.name
+    entry = {
+        "format": FORMAT,
+        "name": dataset.name,
+        "origin": dataset.origin,
+        "spec": dataset.spec.to_dict(),
+        "rows": dataset.num_rows,
+        "block_rows": BLOCK_ROWS,
+        "arrays": entries,
+    }
+    document = {
+        "version": FLASHBAX_VERSION,
+        "structure_shape": shapes,
+        "structure_dtype": dtypes,
+        "oryx_marl": entry,
+    }
+    document = json.loads(json.dumps(document))  # tuples become lists, as they will be when read
+    document["oryx_marl"]["sha256"] = _hash_document(document)
+    return document
+
+
+def _read_metadata(folder: Path) -> dict[str, Any]:
+    """metadata.json of a complete vault."""
+    if folder.name.endswith(PARTIAL):
+        raise OryxError(f"{folder} was never finished; delete it and make the dataset again")
+    if not folder.is_dir():
+        raise OryxError(f"there is no dataset folder {folder}")
+    if not is_vault(folder):
+        raise OryxError(f"{folder} is not a dataset: it has no {METADATA}")
+    with _explained(folder, METADATA):
+        document = json.loads((folder / METADATA).read_text(encoding="utf-8"))
+        if not isinstance(document, dict):
+            raise _damaged(folder, f"{METADATA} holds no table")
+        return document
+
+
+def _read_checked(folder: Path, document: Any, entry: Any, store: Store) -> Dataset:
+    """The arrays and the Spec, each compared with its hash."""
+    if entry["format"] != FORMAT:
+        raise OryxError(
+            f"{folder} has format {entry['format']}, but this version of oryx-marl reads format "
+            f"{FORMAT}; install the version that wrote it, or a newer one"
+        )
+    if entry["sha256"] != _hash_document(document):
+        raise _damaged(folder, f"{METADATA} was altered (its SHA-256 differs)")
+    index = store.read_index()
+    if index != entry["rows"]:
+        raise _damaged(
+            folder,
+            f"its index says {index} rows, {METADATA} says {entry['rows']}: "
+            "was it appended to with another program?",
+        )
+    arrays = {}
+    for name, known in entry["arrays"].items():
+        stored_name = {**SHARED_NAMES, **OWN_NAMES}[name]
+        with _explained(folder, f"array {stored_name}"):
+            shape = tuple(known["shape"])
+            array = store.read(stored_name, shape, known["dtype"], known["chunks"])
+        size = entry["block_rows"]
+        for block, found in enumerate(_hash_blocks(array, size)):
+            if found != known["sha256"][block]:
+                rows = f"{block * size} to {min((block + 1) * size, len(array)) - 1}"
+                raise _damaged(folder, f"array {stored_name}, rows {rows} (SHA-256 differs)")
+        arrays[name] = array
+    spec = Spec.from_dict(entry["spec"])
+    return Dataset(spec=spec, name=entry["name"], origin=entry["origin"], **arrays)
+
+
+def _hash_blocks(array: np.ndarray, block_rows: int) -> list[str]:
+    """SHA-256 of each block of rows."""
+    starts = range(0, len(array), block_rows)
+    blocks = (to_bytes(array[start : start + block_rows]) for start in starts)
+    return [hashlib.sha256(block).hexdigest() for block in blocks]
+
+
+def _hash_document(document: dict[str, Any]) -> str:
+    """SHA-256 of metadata.json's content, but for the place where this hash itself stands."""
+    entry = {key: value for key, value in document["oryx_marl"].items() if key != "sha256"}
+    text = json.dumps({**document, "oryx_marl": entry}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@contextlib.contextmanager
+def _explained(folder: Path, part: str = "its description") -> Iterator[None]:
+    """Whatever damaged files make the libraries below raise becomes an OryxError."""
+    try:
+        yield
+    except OryxError:
+        raise
+    except Exception as error:
+        raise _damaged(folder, f"{part} cannot be read: {_first_line(error)}") from error
+
+
+def _damaged(folder: Path, what: str) -> OryxError:
+    return OryxError(
+        f"the dataset in {folder} is damaged: {what}. Copy it again from where it came, "
+        "or delete it and make it again"
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:300]
+
+
+def _sync_tree(folder: Path) -> None:
+    """Waits until all files of a folder, and their names, are on the disk."""
+    for parent, _, files in os.walk(folder, topdown=False):
+        for file in files:
+            _sync(Path(parent) / file)
+        _sync(Path(parent))
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,196 @@
+"""One run from data to scores: check, train, evaluate, keep everything in a folder."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+import oryx_marl
+from oryx_marl import config as configs
+from oryx_marl import envs, registry
+from oryx_marl.algorithms.base import Algorithm
+from oryx_marl.data import check, stats
+from oryx_marl.data.dataset import Dataset
+from oryx_marl.data.sampler import put_on_device
+from oryx_marl.envs.base import Env
+from oryx_marl.errors import OryxError
+from oryx_marl.eval import metrics
+from oryx_marl.eval.evaluator import Evaluator
+from oryx_marl.train import checkpoint, offline
+from oryx_marl.train.run import Run
+from oryx_marl.types import Spec
+
+STREAMS = {"last": 1_000_000_001, "best": 1_000_000_002, "replay": 1_000_000_003}
+"""Random streams of the final evaluations, beyond every update's number."""
+
+
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """How learned weights are scored."""
+
+    episodes: int = 320
+    """Episodes per seed for the final scores."""
+    episodes_while_training: int = 32
+    """Episodes per seed each time the curve gets a point."""
+    replays: int = 6
+    """Episodes kept for the page's replay."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is learned from what, and where it is kept."""
+
+    algorithm: str
+    config: Any
+    """The algorithm's Config."""
+    dataset: Dataset
+    out: Path
+    train: offline.TrainSettings = offline.TrainSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()
+    leave_out_bad_rows: bool = False
+    """Train on faulty data all the same, without the rows that would poison it."""
+
+    def describe(self) -> dict[str, Any]:
+        """Everything needed to do it again, for config.json."""
+        return {
+            "algorithm": self.algorithm,
+            "dataset": self.dataset.name,
+            "fingerprint": self.dataset.fingerprint(),
+            **configs.to_dict(self.train),
+            "seeds": self.train.seed_numbers,
+            "config": configs.to_dict(self.config),
+            "leave_out_bad_rows": self.leave_out_bad_rows,
+            "version": oryx_marl.__version__,
+            "jax": jax.__version__,
+            "device": jax.devices()[0].device_kind,
+        }
+
+
+Progress = Callable[[int, dict[str, np.ndarray]], None]
+
+
+def run(
+    experiment: Experiment, resume: bool = False, on_progress: Progress = lambda *_: None
+) -> dict[str, Any]:
+    """Trains and evaluates; returns what summary.json holds (empty without an environment)."""
+    dataset = experiment.dataset
+    folder = Run(experiment.out)
+    algorithm = registry.load("algorithms", experiment.algorithm).make(
+        experiment.config, dataset.spec
+    )
+    if experiment.leave_out_bad_rows:
+        dataset = check.leave_out_bad_rows(dataset)
+    else:
+        check.require_clean(dataset)
+    folder.begin(experiment.describe(), resume)
+    folder.write("spec.json", dataset.spec.to_dict())
+    folder.write("dataset.json", stats.describe(dataset))
+
+    settings, evaluation = experiment.train, experiment.evaluation
+    evaluator, evaluate = None, None
+    if dataset.spec.environment:
+        env = envs.base.make(dataset.spec)
+        evaluator = Evaluator(algorithm, env, settings.seed_numbers)
+
+        def evaluate(weights: Any, update: int) -> np.ndarray:
+            return evaluator.returns(weights, update, evaluation.episodes_while_training)
+
+    state = offline.train(
+        algorithm, put_on_device(dataset), settings, folder, evaluate, resume, on_progress
+    )
+    if evaluator is None:
+        return {}
+    return _finish(experiment, folder, evaluator, env, state)
+
+
+def _finish(
+    experiment: Experiment,
+    folder: Run,
+    evaluator: Evaluator,
+    env: Env,
+    state: offline.TrainState,
+) -> dict[str, Any]:
+    """Final scores, marl-eval file and replays."""
+    evaluation, spec = experiment.evaluation, experiment.dataset.spec
+    summary, best_returns = score(evaluator, state, evaluation.episodes)
+    folder.write("summary.json", summary)
+    evaluations = metrics.marl_eval(
+        spec.environment,
+        experiment.dataset.name,
+        experiment.algorithm,
+        experiment.train.seed_numbers,
+        list(folder.rows("evaluations.jsonl")),
+        best_returns,
+    )
+    folder.write("eval.json", evaluations)
+    if evaluation.replays:
+        save_replay(folder.folder / "replay.npz", env, evaluator, state, evaluation.replays)
+    return summary
+
+
+def score(
+    evaluator: Evaluator, state: offline.TrainState, episodes: int
+) -> tuple[dict[str, Any], np.ndarray]:
+    """Last and best weights, sampled and greedy, on fresh episodes; and the best's returns."""
+    summary: dict[str, Any] = {"metric": "return", "episodes": episodes}
+    weights = {"last": state.learners.network, "best": state.best}
+    for which, network in weights.items():
+        sampled = evaluator.returns(network, STREAMS[which], episodes)
+        greedy = evaluator.returns(network, STREAMS[which], episodes, greedy=True)
+        summary[which] = {
+            "sampled": metrics.summarise(sampled),
+            "greedy": metrics.summarise(greedy),
+        }
+    return summary, sampled
+
+
+def save_replay(
+    path: Path, env: Env, evaluator: Evaluator, state: offline.TrainState, episodes: int
+) -> None:
+    """Pictures and actions of a few sampled episodes of the first seed, for the page."""
+    trace = jax.device_get(evaluator.trace(state.learners.network, STREAMS["replay"], episodes))
+    arrays, captions = {}, []
+    for index in range(episodes):
+        length = int(trace.live[:, index].sum())
+        states = [jax.tree.map(lambda x: x[t, index], trace.states) for t in range(length)]  # noqa: B023
+        states.append(jax.tree.map(lambda x: x[index], trace.last))  # noqa: B023
+        arrays[f"frames_{index}"] = np.stack([env.render_rgb(each) for each in states])
+        rewards = trace.rewards[:length, index]
+        steps = [
+            {
+                "actions": [env.action_names[a] for a in trace.actions[t, index]],
+                "reward": float(rewards[t]),
+            }
+            for t in range(length)
+        ]
+        title = f"episode {index + 1}"
+        captions.append({"title": title, "return": float(rewards.sum()), "steps": steps})
+    np.savez_compressed(path, captions=np.array(json.dumps(captions)), **arrays)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A run read back from its folder."""
+
+    algorithm: Algorithm
+    spec: Spec
+    state: offline.TrainState
+    update: int
+    config: dict[str, Any]
+
+
+def load(folder: Path) -> Loaded:
+    """The newest checkpoint of a run."""
+    if not folder.is_dir():
+        raise OryxError(f"there is no run at {folder}")
+    files = Run(folder)
+    config, spec = files.read("config.json"), Spec.from_dict(files.read("spec.json"))
+    module = registry.load("algorithms", config["algorithm"])
+    algorithm = module.make(configs.from_dict(module.Config, config["config"]), spec)
+    like = jax.eval_shape(lambda: offline.init_state(algorithm, config["seeds"]))
+    found = checkpoint.restore(files.checkpoints, like)
+    return Loaded(algorithm, spec, found.tree, found.update, config)

@@ -1,0 +1,1 @@
+"""One set of weights, in the forms that training and acting need."""

@@ -1,0 +1,72 @@
+"""The parts that networks are built from; each acts on the last axis of any array."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.nn.initializers import Initializer, lecun_normal, orthogonal
+from jaxtyping import Array, Float
+
+
+class Dense(eqx.Module):
+    """x W + b."""
+
+    weight: Float[Array, "I O"]
+    bias: Float[Array, " O"] | None
+
+    def __init__(
+        self, key: Array, inputs: int, outputs: int, init: Initializer, use_bias: bool = False
+    ) -> None:
+        self.weight = init(key, (inputs, outputs), jnp.float32)
+        self.bias = jnp.zeros(outputs) if use_bias else None
+
+    def __call__(self, x: Float[Array, "*batch I"]) -> Float[Array, "*batch O"]:
+        y = x @ self.weight
+        return y if self.bias is None else y + self.bias
+
+
+class RMSNorm(eqx.Module):
+    """x / rms(x), scaled per feature."""
+
+    scale: Float[Array, " D"]
+    epsilon: float = eqx.field(static=True, default=1e-6)
+
+    def __init__(self, width: int) -> None:
+        self.scale = jnp.ones(width)
+
+    def __call__(self, x: Float[Array, "*batch D"]) -> Float[Array, "*batch D"]:
+        mean_square = jnp.mean(x**2, axis=-1, keepdims=True)
+        return x * jax.lax.rsqrt(mean_square + self.epsilon) * self.scale
+
+
+class SwiGLU(eqx.Module):
+    """(swish(x W_gate) · x W_linear) W_out, started small but alive: no weight begins at zero."""
+
+    gate: Dense
+    linear: Dense
+    out: Dense
+
+    def __init__(self, key: Array, width: int) -> None:
+        keys = jax.random.split(key, 3)
+        self.gate = Dense(keys[0], width, width, lecun_normal())
+        self.linear = Dense(keys[1], width, width, lecun_normal())
+        self.out = Dense(keys[2], width, width, orthogonal(0.01))
+
+    def __call__(self, x: Float[Array, "*batch D"]) -> Float[Array, "*batch D"]:
+        return self.out(jax.nn.swish(self.gate(x)) * self.linear(x))
+
+
+class Head(eqx.Module):
+    """Dense, GELU, norm, Dense: from features to one number per output, started near zero."""
+
+    hidden: Dense
+    norm: RMSNorm
+    out: Dense
+
+    def __init__(self, key: Array, width: int, outputs: int) -> None:
+        keys = jax.random.split(key, 2)
+        self.hidden = Dense(keys[0], width, width, orthogonal(2**0.5), use_bias=True)
+        self.norm = RMSNorm(width)
+        self.out = Dense(keys[1], width, outputs, orthogonal(0.01), use_bias=True)
+
+    def __call__(self, x: Float[Array, "*batch D"]) -> Float[Array, "*batch A"]:
+        return self.out(self.norm(jax.nn.gelu(self.hidden(x))))

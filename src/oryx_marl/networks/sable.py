@@ -1,0 +1,337 @@
+"""Sable: a retention encoder over observations and a retention decoder over actions.
+
+One set of weights, two ways to run it: `__call__` on a whole logged sequence (training), and `act`
+on one step at a time with constant memory. Both give the same numbers on the same history.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.nn.initializers import normal, orthogonal
+from jaxtyping import Array, Bool, Float, Int
+
+from oryx_marl.errors import OryxError
+from oryx_marl.networks.layers import Dense, RMSNorm, SwiGLU
+from oryx_marl.networks.retention import Context, MultiHeadRetention
+from oryx_marl.ops.retention import head_decays
+from oryx_marl.types import Observation, Spec
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """Size and wiring of the encoder and the decoder."""
+
+    width: int = 64
+    """Features per token."""
+    num_heads: int = 1
+    """Retention heads; each remembers over a different span."""
+    num_blocks: int = 1
+    """Blocks of the encoder and of the decoder."""
+    decay_scale: float = 0.9
+    """How much of the memory survives a step: about this share (0.5 in the paper's T-Maze)."""
+    agent_id: Literal["onehot", "embedding", "none"] = "onehot"
+    """How the network tells agents apart; ids are never part of the data."""
+    gate_stream: Literal["query", "key"] = "query"
+    """Which input gates the decoder's cross-retention: observations, or actions as published."""
+    feed_forward: bool = True
+    """Feed-forward part of each block (never active in the published code)."""
+    autoregressive: bool = True
+    """Agents see what the agents before them chose; off is the paper's ablation."""
+    remember_last_action: bool = False
+    """The first agent's token shows the last agent's action of the step before."""
+
+    def __post_init__(self) -> None:
+        if self.width < 1 or self.num_heads < 1 or self.width % self.num_heads:
+            raise OryxError(
+                f"width ({self.width}) must be a positive multiple of num_heads ({self.num_heads})"
+            )
+        if not 0 < self.decay_scale <= 1:
+            raise OryxError(f"decay_scale must be in (0, 1], got {self.decay_scale}")
+
+
+class Memory(NamedTuple):
+    """All that is carried from step to step: one state per block and head, [L, H, K, K]."""
+
+    encoder: Float[Array, "L H K K"]
+    decoder_self: Float[Array, "L H K K"]
+    decoder_cross: Float[Array, "L H K K"]
+    last_action: Int[Array, ""]
+    """Last present agent's action of the step before plus 1; 0 where there is none."""
+
+
+class ObservationEncoder(eqx.Module):
+    """Norm, Dense, GELU over the features with the agent's one-hot id in front.
+
+    The one-hot id is never built: its part of the product is a row of the weights.
+    """
+
+    scale: Float[Array, " O"]
+    dense: Dense
+    id_scale: Float[Array, " N"] | None
+    id_rows: Float[Array, "N D"] | None
+    one_hot: bool = eqx.field(static=True)
+
+    def __init__(self, key: Array, spec: Spec, config: NetworkConfig) -> None:
+        num_agents, num_features = spec.num_agents, spec.observation_size
+        weight_key, id_key = jax.random.split(key)
+        self.one_hot = config.agent_id == "onehot"
+        num_inputs = num_features + (num_agents if self.one_hot else 0)
+        dense = Dense(weight_key, num_inputs, config.width, orthogonal(2**0.5))
+        rows = normal(0.02)(id_key, (num_agents, config.width), jnp.float32)
+        self.id_scale = jnp.ones(num_agents) if self.one_hot else None
+        self.id_rows = {"onehot": dense.weight[:num_agents], "embedding": rows, "none": None}[
+            config.agent_id
+        ]
+        self.dense = eqx.tree_at(lambda d: d.weight, dense, dense.weight[-num_features:])
+        self.scale = jnp.ones(num_features)
+
+    def __call__(
+        self, features: Float[Array, "T N O"], ids: Int[Array, " N"]
+    ) -> Float[Array, "T N D"]:
+        squares = jnp.sum(features**2, axis=-1, keepdims=True)
+        count = features.shape[-1]
+        if self.id_scale is not None:
+            squares, count = squares + 1, count + len(self.id_scale)
+        shrink = jax.lax.rsqrt(squares / count + 1e-6)
+        y = self.dense(features * shrink * self.scale)
+        if self.id_rows is not None:
+            row = self.id_rows[ids]
+            y = y + (row if self.id_scale is None else shrink * self.id_scale[ids, None] * row)
+        return jax.nn.gelu(y)
+
+
+class EncoderBlock(eqx.Module):
+    """Retention over all agents of a step, then a feed-forward, each with residual and norm."""
+
+    pre_norm: RMSNorm
+    retention: MultiHeadRetention
+    norm: RMSNorm
+    feed_forward: SwiGLU | None
+    out_norm: RMSNorm
+
+    def __init__(self, key: Array, config: NetworkConfig) -> None:
+        keys = jax.random.split(key)
+        self.pre_norm, self.norm, self.out_norm = (RMSNorm(config.width) for _ in range(3))
+        self.retention = MultiHeadRetention(
+            keys[0], config.width, config.num_heads, causal=False, gate_stream="query"
+        )
+        self.feed_forward = SwiGLU(keys[1], config.width) if config.feed_forward else None
+
+    def __call__(
+        self, x: Float[Array, "T N D"], context: Context, state: Float[Array, "H K K"]
+    ) -> tuple[Float[Array, "T N D"], Float[Array, "H K K"]]:
+        x = self.pre_norm(x)
+        mixed, state = self.retention(x, x, context, state)
+        y = self.norm(x + mixed)
+        return self.out_norm(y if self.feed_forward is None else y + self.feed_forward(y)), state
+
+
+class DecoderBlock(eqx.Module):
+    """Retention over earlier agents' actions, then of the observations over those."""
+
+    pre_norm: RMSNorm
+    self_retention: MultiHeadRetention
+    self_norm: RMSNorm
+    cross_retention: MultiHeadRetention
+    cross_norm: RMSNorm
+    feed_forward: SwiGLU | None
+    out_norm: RMSNorm
+
+    def __init__(self, key: Array, config: NetworkConfig) -> None:
+        keys = jax.random.split(key, 3)
+        self.pre_norm, self.self_norm, self.cross_norm, self.out_norm = (
+            RMSNorm(config.width) for _ in range(4)
+        )
+        self.self_retention, self.cross_retention = (
+            MultiHeadRetention(
+                k, config.width, config.num_heads, causal=True, gate_stream=config.gate_stream
+            )
+            for k in keys[:2]
+        )
+        self.feed_forward = SwiGLU(keys[2], config.width) if config.feed_forward else None
+
+    def __call__(
+        self,
+        x: Float[Array, "T N D"],
+        encoded: Float[Array, "T N D"],
+        context: Context,
+        self_state: Float[Array, "H K K"],
+        cross_state: Float[Array, "H K K"],
+    ) -> tuple[Float[Array, "T N D"], Float[Array, "H K K"], Float[Array, "H K K"]]:
+        x = self.pre_norm(x)
+        mixed, self_state = self.self_retention(x, x, context, self_state)
+        u = self.self_norm(x + mixed)
+        mixed, cross_state = self.cross_retention(encoded, u, context, cross_state)
+        y = self.cross_norm(encoded + mixed)
+        y = self.out_norm(y if self.feed_forward is None else y + self.feed_forward(y))
+        return y, self_state, cross_state
+
+
+class Sable(eqx.Module):
+    """Encoder and decoder; heads on the features they give are the algorithms' business."""
+
+    observation_encoder: ObservationEncoder
+    encoder_blocks: tuple[EncoderBlock, ...]
+    action_rows: Dense
+    decoder_blocks: tuple[DecoderBlock, ...]
+    num_actions: int = eqx.field(static=True)
+    config: NetworkConfig = eqx.field(static=True)
+
+    def __init__(self, key: Array, spec: Spec, config: NetworkConfig) -> None:
+        keys = jax.random.split(key, 4)
+        self.config = config
+        self.num_actions = spec.action.size
+        num_tokens = 1 + self.num_actions * (2 if config.remember_last_action else 1)
+        self.observation_encoder = ObservationEncoder(keys[0], spec, config)
+        self.action_rows = Dense(keys[1], num_tokens, config.width, orthogonal(2**0.5))
+        self.encoder_blocks = tuple(
+            EncoderBlock(k, config) for k in jax.random.split(keys[2], config.num_blocks)
+        )
+        self.decoder_blocks = tuple(
+            DecoderBlock(k, config) for k in jax.random.split(keys[3], config.num_blocks)
+        )
+
+    def init_memory(self) -> Memory:
+        """Memory at the start of an episode: nothing remembered."""
+        head_width = self.config.width // self.config.num_heads
+        shape = (self.config.num_blocks, self.config.num_heads, head_width, head_width)
+        zeros = jnp.zeros(shape)
+        return Memory(zeros, zeros, zeros, jnp.zeros((), jnp.int32))
+
+    def __call__(
+        self,
+        observation: Observation,
+        actions: Int[Array, "T N"],
+        ids: Int[Array, " N"],
+        memory: Memory | None = None,
+    ) -> tuple[Float[Array, "T N D"], Float[Array, "T N D"]]:
+        """Encoder's and decoder's features [T, N, D] for a logged sequence of all agents.
+
+        The agents stand in the order in which they choose; `ids` says who they are.
+        """
+        memory = self.init_memory() if memory is None else memory
+        context = Context(self._decays(), observation.reset, observation.present)
+        encoded, _ = self._encode(observation.features, ids, context, memory.encoder)
+        tokens = self._tokens(actions, observation.present, observation.reset, memory.last_action)
+        decoded, _, _ = self._decode(tokens, encoded, context, memory)
+        return encoded, decoded
+
+    def act(
+        self,
+        memory: Memory,
+        observation: Observation,
+        choose: Callable[[Array, Array, Array], tuple[Array, Any]],
+        key: Array,
+    ) -> tuple[Memory, Int[Array, " N"], Any]:
+        """One step of all agents, one after the other.
+
+        `choose(features [D], legal [A], key) -> (action, info)` decides for one agent. Returns the
+        memory, the actions and the stacked infos.
+        """
+        num_agents = len(observation.present)
+        ids = jnp.arange(num_agents)
+        fresh = observation.reset
+        context = Context(self._decays(), fresh[None], observation.present[None])
+        encoded, encoder_state = self._encode(
+            observation.features[None], ids, context, memory.encoder
+        )
+        # The decoder meets the agents one at a time, so its states decay once, before the first.
+        kept = jnp.where(fresh, 0, self._decays())[:, None, None]
+        start = self._start_token(jnp.where(fresh, 0, memory.last_action))
+        memory = Memory(
+            encoder_state,
+            memory.decoder_self * kept,
+            memory.decoder_cross * kept,
+            jnp.where(fresh, 0, memory.last_action),
+        )
+        undecayed = jnp.ones(self.config.num_heads)
+
+        def one_agent(
+            carry: tuple[Memory, Array], inputs: tuple[Array, ...]
+        ) -> tuple[tuple[Memory, Array], tuple[Array, Any]]:
+            memory, token = carry
+            encoded, legal, present, key = inputs
+            here = Context(undecayed, jnp.zeros(1, bool), present[None, None])
+            features, self_state, cross_state = self._decode(
+                token[None, None], encoded[None, None], here, memory
+            )
+            action, info = choose(features[0, 0], legal, key)
+            last_action = jnp.where(present, action + 1, memory.last_action)
+            memory = Memory(memory.encoder, self_state, cross_state, last_action)
+            if self.config.autoregressive:
+                token = jnp.where(present, action + 1, token)
+            return (memory, token), (action, info)
+
+        keys = jax.random.split(key, num_agents)
+        (memory, _), (actions, info) = jax.lax.scan(
+            one_agent, (memory, start), (encoded[0], observation.legal, observation.present, keys)
+        )
+        return memory, actions, info
+
+    def _decays(self) -> Float[Array, " H"]:
+        return head_decays(self.config.num_heads, self.config.decay_scale)
+
+    def _encode(
+        self, features: Array, ids: Array, context: Context, state: Float[Array, "L H K K"]
+    ) -> tuple[Float[Array, "T N D"], Float[Array, "L H K K"]]:
+        x = self.observation_encoder(features.astype(self.action_rows.weight.dtype), ids)
+        states = []
+        for index, block in enumerate(self.encoder_blocks):
+            x, new_state = block(x, context, state[index])
+            states.append(new_state)
+        return x, jnp.stack(states)
+
+    def _decode(
+        self,
+        tokens: Int[Array, "T N"],
+        encoded: Float[Array, "T N D"],
+        context: Context,
+        memory: Memory,
+    ) -> tuple[Float[Array, "T N D"], Float[Array, "L H K K"], Float[Array, "L H K K"]]:
+        # A one-hot product, not a lookup: its gradient is a product too, and repeats exactly.
+        one_hot = jax.nn.one_hot(tokens, len(self.action_rows.weight))
+        x = jax.nn.gelu(self.action_rows(one_hot))
+        self_states, cross_states = [], []
+        for index, block in enumerate(self.decoder_blocks):
+            x, self_state, cross_state = block(
+                x, encoded, context, memory.decoder_self[index], memory.decoder_cross[index]
+            )
+            self_states.append(self_state)
+            cross_states.append(cross_state)
+        return x, jnp.stack(self_states), jnp.stack(cross_states)
+
+    def _tokens(
+        self,
+        actions: Int[Array, "T N"],
+        present: Bool[Array, "T N"],
+        reset: Bool[Array, " T"],
+        last_action: Int[Array, ""],
+    ) -> Int[Array, "T N"]:
+        """What each agent is told: the choice of the last present agent before it, plus 1."""
+        order = jnp.arange(actions.shape[1])
+        latest = jax.lax.cummax(jnp.where(present, order, -1), axis=1)
+        chosen = jnp.where(
+            latest >= 0, jnp.take_along_axis(actions, jnp.maximum(latest, 0), 1) + 1, 0
+        )
+
+        def remember(last: Array, inputs: tuple[Array, Array]) -> tuple[Array, Array]:
+            chosen_last, reset = inputs
+            last = jnp.where(reset, 0, last)
+            return jnp.where(chosen_last > 0, chosen_last, last), last
+
+        _, lasts = jax.lax.scan(remember, last_action, (chosen[:, -1], reset))
+        start = self._start_token(lasts)[:, None]
+        before = jnp.concatenate([jnp.zeros_like(start), chosen[:, :-1]], axis=1)
+        if not self.config.autoregressive:
+            before = jnp.zeros_like(before)
+        return jnp.where(before > 0, before, start)
+
+    def _start_token(self, last_action: Array) -> Array:
+        """Token of whoever has nobody before it in this step."""
+        if not self.config.remember_last_action:
+            return jnp.zeros_like(last_action)
+        return jnp.where(last_action > 0, last_action + self.num_actions, 0)

@@ -1,0 +1,1 @@
+"""The maths: pure functions without parameters."""

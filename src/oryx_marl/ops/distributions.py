@@ -1,0 +1,26 @@
+"""Distributions over actions under legality masks."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Shaped
+
+
+def masked_log_softmax(
+    logits: Float[Array, "*batch A"], legal: Bool[Array, "*batch A"]
+) -> Float[Array, "*batch A"]:
+    """log π over the legal actions; a mask that allows nothing counts as one that allows all."""
+    allowed = legal | ~legal.any(axis=-1, keepdims=True)
+    return jax.nn.log_softmax(jnp.where(allowed, logits, -0.5 * jnp.finfo(logits.dtype).max))
+
+
+def entropy(log_probs: Float[Array, "*batch A"]) -> Float[Array, "*batch"]:
+    """-Σ π log π, with illegal actions at probability exactly 0."""
+    probs = jnp.exp(log_probs)
+    return -jnp.sum(jnp.where(probs > 0, probs * log_probs, 0), axis=-1)
+
+
+def take_action(
+    values: Shaped[Array, "*batch A"], actions: Int[Array, "*batch"]
+) -> Shaped[Array, "*batch"]:
+    """The entry of the given action."""
+    return jnp.take_along_axis(values, actions[..., None], axis=-1)[..., 0]

@@ -1,0 +1,92 @@
+"""Implicit-constraint Q-learning over agents and time: which rows count, and with what weight.
+
+All arrays here are batched [B, T, N]: the softmax over the batch couples the examples. The agent
+axis is in the order of the update's permutation.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from oryx_marl.ops.distributions import take_action
+
+Rows = Bool[Array, "B T N"]
+Values = Float[Array, "B T N"]
+
+
+def td_rows(
+    present: Rows, terminal: Rows, reset: Bool[Array, "B T"]
+) -> tuple[Bool[Array, "B Tm1 N"], Bool[Array, "B Tm1 N"]]:
+    """Pairs (t, t+1) that enter the TD loss, and those of them whose next value is used.
+
+    A pair of agent j counts iff j is present at t and either terminal_t^j holds, or t+1 is no reset
+    and j is present there. So neither truncations nor unflagged ends are bootstrapped across, and
+    terminal wins over truncation.
+    """
+    here, ended = present[:, :-1], terminal[:, :-1]
+    goes_on = ~reset[:, 1:, None] & present[:, 1:]
+    return here & (ended | goes_on), here & ~ended & goes_on
+
+
+def batch_weights(
+    values: Float[Array, "B *rest"], rows: Bool[Array, "B *rest"], temperature: float
+) -> Float[Array, "B *rest"]:
+    """n · softmax over the batch of values / temperature, among the n rows that count.
+
+    One softmax for each position of the other axes; rows that do not count get weight 0.
+    """
+    scores = jnp.where(rows, values / temperature, -jnp.inf)
+    top = jnp.max(scores, axis=0, keepdims=True, initial=-jnp.inf)
+    unnormalised = jnp.where(rows, jnp.exp(scores - jnp.where(jnp.isfinite(top), top, 0)), 0)
+    total = unnormalised.sum(axis=0, keepdims=True)
+    count = rows.sum(axis=0, keepdims=True)
+    return count * unnormalised / jnp.where(total > 0, total, 1)
+
+
+def effective_sample_size(
+    weights: Float[Array, "B *rest"], rows: Bool[Array, "B *rest"]
+) -> Float[Array, ""]:
+    """(Σw)² / (n Σw²), mean over the softmaxes that have rows: 1 if all rows count alike."""
+    count = rows.sum(axis=0)
+    squares = jnp.sum(weights**2, axis=0)
+    share = weights.sum(axis=0) ** 2 / jnp.where(squares > 0, count * squares, 1)
+    return masked_mean(share, count > 0)
+
+
+def td_targets(
+    rewards: Float[Array, "B Tm1 N"],
+    next_values: Float[Array, "B Tm1 N"],
+    uses_next: Bool[Array, "B Tm1 N"],
+    discount: float,
+    temperature: float,
+) -> Float[Array, "B Tm1 N"]:
+    """y_t = r_t + γ w(Q⁻_{t+1}) Q⁻_{t+1}, with w = n · softmax over the batch of Q⁻ / α."""
+    weights = batch_weights(next_values, uses_next, temperature)
+    return rewards + discount * jnp.where(uses_next, weights * next_values, 0)
+
+
+def own_advantage(
+    q: Float[Array, "*batch A"], log_probs: Float[Array, "*batch A"], actions: Int[Array, "*batch"]
+) -> Float[Array, "*batch"]:
+    """Q(a) - Σ_a π(a) Q(a): how much the logged action beats the policy's average."""
+    return take_action(q, actions) - jnp.sum(jnp.exp(log_probs) * q, axis=-1)
+
+
+def cumulative_advantage(own: Values, present: Rows) -> Values:
+    """A^{1:j} = Σ_{m≤j} own_m, in the order of the permutation; an absent agent adds 0."""
+    return jnp.cumsum(jnp.where(present, own, 0), axis=-1)
+
+
+def masked_mean(values: Float[Array, "*shape"], rows: Bool[Array, "*shape"]) -> Float[Array, ""]:
+    """Mean over the rows that count; 0 if none does."""
+    return jnp.sum(jnp.where(rows, values, 0)) / jnp.maximum(rows.sum(), 1)
+
+
+def critic_loss(q: Array, targets: Array, rows: Array) -> Float[Array, ""]:
+    """½ (y - Q)², mean over the rows that count."""
+    return masked_mean(0.5 * (jax.lax.stop_gradient(targets) - q) ** 2, rows)
+
+
+def policy_loss(log_probs: Array, weights: Array, rows: Array) -> Float[Array, ""]:
+    """-w log π(a), mean over the rows that count, weights under stop-gradient."""
+    return masked_mean(-jax.lax.stop_gradient(weights) * log_probs, rows)

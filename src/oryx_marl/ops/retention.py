@@ -1,0 +1,138 @@
+"""Retention over time and agents: one sum, three forms that compute it.
+
+Tokens are ordered by time, then agent. For one head with decay κ per time step:
+
+    S_t     = κ [no reset at t] S_{t-1} + Σ_j k_{t,j} v_{t,j}ᵀ               over agents j present at t
+    y_{t,i} = q_{t,i} ( κ [no reset at t] S_{t-1} + Σ_{j ∈ seen(i)} k_{t,j} v_{t,j}ᵀ )
+
+`seen(i)` is all agents, or with `causal` the agents up to and including i. Every form takes one
+sequence and one head, and returns y and the state after the last step.
+"""
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+Form = Literal["recurrent", "flattened", "blockwise"]
+Tokens = Float[Array, "T N K"]
+State = Float[Array, "K K"]
+
+MAX_CHUNK = 64
+"""Agents of one step that the blockwise causal form puts into one product."""
+
+
+def retention(
+    q: Tokens,
+    k: Tokens,
+    v: Tokens,
+    *,
+    decay: Float[Array, ""],
+    reset: Bool[Array, "T"],
+    present: Bool[Array, "T N"],
+    state: State,
+    causal: bool,
+    form: Form | None = None,
+) -> tuple[Tokens, State]:
+    """Outputs and the state after the last step, in the cheapest form unless one is named."""
+    k = jnp.where(present[..., None], k, 0)
+    form = form or cheapest_form(*q.shape, causal=causal)
+    return _FORMS[form](q, k, v, decay, reset, state, causal)
+
+
+def cheapest_form(num_steps: int, num_agents: int, head_width: int, *, causal: bool) -> Form:
+    """The form with the fewest multiply-adds for these static shapes."""
+    T, N, K = num_steps, num_agents, head_width
+    if T == 1 and (N == 1 or not causal):
+        return "recurrent"
+    flattened = 2 * (T * N) ** 2 * K
+    blockwise = 2 * T * N * K**2 + T**2 * K**2
+    if causal:
+        blockwise += 2 * T * N * min(N, MAX_CHUNK) * K
+    return "flattened" if flattened <= blockwise else "blockwise"
+
+
+def recurrent(
+    q: Tokens, k: Tokens, v: Tokens, decay: Array, reset: Array, state: State, causal: bool
+) -> tuple[Tokens, State]:
+    """Step by step, and with `causal` agent by agent: constant memory, as when acting."""
+
+    def one_step(state: Array, inputs: tuple[Array, ...]) -> tuple[Array, Array]:
+        q_t, k_t, v_t, reset_t = inputs
+        state = jnp.where(reset_t, 0, decay * state)
+        if causal:
+            return jax.lax.scan(_one_agent, state, (q_t, k_t, v_t))
+        state = state + jnp.einsum("nk,nl->kl", k_t, v_t)
+        return state, q_t @ state
+
+    state, y = jax.lax.scan(one_step, state, (q, k, v, reset))
+    return y, state
+
+
+def _one_agent(state: Array, inputs: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+    q, k, v = inputs
+    state = state + jnp.outer(k, v)
+    return state, q @ state
+
+
+def flattened(
+    q: Tokens, k: Tokens, v: Tokens, decay: Array, reset: Array, state: State, causal: bool
+) -> tuple[Tokens, State]:
+    """All tokens against all tokens in one TN x TN product: best for few agents."""
+    T, N, K = q.shape
+    between, from_start = _decays(decay, reset)
+    weights = jnp.repeat(jnp.repeat(between, N, axis=0), N, axis=1)
+    if causal:
+        weights = jnp.tril(weights)
+    flat_q, flat_k, flat_v = (x.reshape(T * N, K) for x in (q, k, v))
+    y = ((flat_q @ flat_k.T) * weights) @ flat_v
+    y = y.reshape(T, N, K) + from_start[:, None, None] * (q @ state)
+    carried = k * between[-1][:, None, None]
+    return y, from_start[-1] * state + jnp.einsum("tnk,tnl->kl", carried, v)
+
+
+def blockwise(
+    q: Tokens, k: Tokens, v: Tokens, decay: Array, reset: Array, state: State, causal: bool
+) -> tuple[Tokens, State]:
+    """States per step, products only inside a step: cost grows linearly with the agents."""
+    between, from_start = _decays(decay, reset)
+    added = jnp.einsum("tnk,tnl->tkl", k, v)
+    earlier = jnp.einsum("ts,skl->tkl", jnp.tril(between, -1), added)
+    before = earlier + from_start[:, None, None] * state
+    after = before + added
+    y = jax.vmap(_within_step)(q, k, v, before) if causal else q @ after
+    return y, after[-1]
+
+
+def _within_step(q: Array, k: Array, v: Array, before: Array) -> Array:
+    """Causal outputs of one step [N, K]: triangular in a chunk of agents, states across chunks."""
+    num_agents = len(q)
+    chunk = min(num_agents, MAX_CHUNK)
+    padding = (-num_agents) % chunk
+    q, k, v = (jnp.pad(x, ((0, padding), (0, 0))).reshape(-1, chunk, x.shape[1]) for x in (q, k, v))
+    inside = jnp.tril(q @ k.swapaxes(1, 2)) @ v
+    added = k.swapaxes(1, 2) @ v
+    earlier = jnp.cumsum(added, axis=0) - added
+    y = inside + q @ (before + earlier)
+    return y.reshape(-1, y.shape[2])[:num_agents]
+
+
+def _decays(decay: Array, reset: Array) -> tuple[Float[Array, "T T"], Float[Array, " T"]]:
+    """Decay from step s to step t (0 across a reset), and from the initial state to step t."""
+    steps = jnp.arange(len(reset))
+    episode = jnp.cumsum(reset)
+    elapsed = steps[:, None] - steps[None, :]
+    linked = (elapsed >= 0) & (episode[:, None] == episode[None, :])
+    between = jnp.where(linked, decay ** jnp.maximum(elapsed, 0), 0)
+    from_start = jnp.where(episode == 0, decay ** (steps + 1), 0)
+    return between, from_start
+
+
+_FORMS = {"recurrent": recurrent, "flattened": flattened, "blockwise": blockwise}
+
+
+def head_decays(num_heads: int, scale: float) -> Float[Array, " H"]:
+    """κ_h = (1 - exp(linspace(log 1/32, log 1/512, H))) · scale, slowest head last."""
+    exponents = jnp.linspace(jnp.log(1 / 32), jnp.log(1 / 512), num_heads)
+    return (1 - jnp.exp(exponents)) * scale

@@ -1,0 +1,83 @@
+"""Logged metrics that tell when a result should not be trusted."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from oryx_marl.report import numbers
+from oryx_marl.report.run import Metrics, Series
+
+HIGHEST_LOGIT = 100.0
+"""Logits stay near 20 when all is well and pass 1,000 when labels are illegal."""
+LOWEST_SHARE = 0.05
+"""Effective sample size as a share of the rows: below this, hardly any row is learned from."""
+LOWEST_ROWS = 5.0
+"""The same where it is logged as a number of rows."""
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """What one metric says."""
+
+    rings: bool
+    text: str
+
+
+def read(metrics: Metrics, seeds: Sequence[int]) -> dict[str, Alarm]:
+    """The alarms by metric: those that watch over training, and any metric that is not finite."""
+    found = {}
+    for name, series in metrics.series.items():
+        broken = _broken(series, seeds)
+        if broken:
+            found[name] = Alarm(True, broken)
+        elif is_logit(name):
+            found[name] = _logit(series.values)
+        elif is_sample_size(name):
+            found[name] = _sample_size(series.values)
+    return found
+
+
+def is_logit(name: str) -> bool:
+    """Whether a metric is the largest logit."""
+    return "max" in name and "logit" in name
+
+
+def is_sample_size(name: str) -> bool:
+    """Whether a metric is an effective sample size of the weights."""
+    return "effective_sample_size" in name
+
+
+def _broken(series: Series, seeds: Sequence[int]) -> str:
+    """Where a metric first stops being finite, or nothing."""
+    rows, lines = np.nonzero(~np.isfinite(series.values))
+    if not rows.size:
+        return ""
+    first = lines.argmin()
+    row, update = int(rows[first]), float(series.updates[lines[first]])
+    seed = seeds[row] if row < len(seeds) else f"number {row + 1}"
+    return f"Not finite at update {numbers.one(update)}, seed {seed}."
+
+
+def _logit(values: Float[np.ndarray, "S lines"]) -> Alarm:
+    """The largest at any time."""
+    worst = float(np.max(values))
+    limit = numbers.one(HIGHEST_LOGIT)
+    if worst > HIGHEST_LOGIT:
+        text = f"Reached {numbers.one(worst)}, above {limit}: look for illegal logged actions."
+        return Alarm(True, text)
+    return Alarm(False, f"Never above {numbers.one(worst)}; rings above {limit}.")
+
+
+def _sample_size(values: Float[np.ndarray, "S lines"]) -> Alarm:
+    """The smallest over seeds at the end."""
+    last = float(np.min(values[:, -1]))
+    is_share = float(np.max(values)) <= 1.0 + 1e-6
+    limit = LOWEST_SHARE if is_share else LOWEST_ROWS
+    unit = "of the rows" if is_share else "rows"
+    now, border = f"{numbers.one(last)} {unit}", numbers.one(limit)
+    if last < limit:
+        return Alarm(True, f"Only {now} at the end, below {border}: raise the temperature.")
+    equal = " Near 1 the weights are equal: plain cloning." if is_share and last > 0.95 else ""
+    return Alarm(False, f"{now} at the end; rings below {border}.{equal}")

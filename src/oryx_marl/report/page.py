@@ -1,0 +1,355 @@
+"""One self-contained page for a run: the result, the replay, the curves, how to make it again."""
+
+import base64
+import hashlib
+import json
+import os
+import shlex
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oryx_marl import __version__
+from oryx_marl.errors import OryxError
+from oryx_marl.report import alarms, charts, interval, numbers, replay
+from oryx_marl.report.run import Metrics, Run, Score, Summary, read
+
+WEIGHTS = {"last": "final weights", "best": "best checkpoint"}
+NAMES = {
+    "max_logit": "largest |logit|",
+    "policy_loss": "policy loss",
+    "critic_loss": "critic loss",
+}
+"""Metrics whose name alone does not say enough."""
+
+
+def write(run: Path, out: Path | None = None) -> Path:
+    """The page of the run in a folder, written to `report.html` there or to `out`."""
+    page = render(read(run))
+    target = run / "report.html" if out is None else out
+    partial = target.with_name(target.name + ".partial")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(page, encoding="utf-8")
+        os.replace(partial, target)
+    except OSError as error:
+        raise OryxError(
+            f"the report cannot be written to {target}: {error.strerror}; choose another place"
+        ) from error
+    return target
+
+
+def render(run: Run) -> str:
+    """The whole page as text."""
+    script = _package_file("viewer.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    # The browser itself is told to load nothing from anywhere and to run this one script only.
+    policy = (
+        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
+        f"script-src 'sha256-{digest}'"
+    )
+    title = f"{run.config['algorithm']} on {run.config['dataset']}"
+    sections = [
+        _replay(run),
+        _curve(run),
+        _dataset(run),
+        _results(run),
+        _metrics(run),
+        _settings(run),
+        _again(run),
+    ]
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="color-scheme" content="light dark">
+<link rel="icon" href="data:,">
+<title>{escape(title)}</title>
+<style>
+{_package_file("page.css")}</style>
+</head>
+<body>
+<main>
+{_headline(run)}
+{"".join(sections)}
+<footer>Written by oryx-marl {escape(__version__)}. This page is one file and loads nothing
+from the network.</footer>
+</main>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def _headline(run: Run) -> str:
+    """The result first: a number, its interval, and what it is a number of."""
+    metric, score, explained = _result(run)
+    mean, low, high = numbers.together([score.mean, score.low, score.high])
+    spread = f'<span class="range">[{low}, {high}]</span>' if np.isfinite(score.low) else ""
+    facts = [f"{numbers.one(run.config['updates'])} gradient updates"]
+    if run.metrics is not None and np.isfinite(run.metrics.seconds):
+        facts.append(f"trained in {numbers.duration(run.metrics.seconds)}")
+    if run.config.get("device"):
+        facts.append(f"on {run.config['device']}")
+    return f"""<header>
+<p class="eyebrow"><b>{escape(run.config["algorithm"])}</b> learned from
+<b>{escape(run.config["dataset"])}</b></p>
+<h1><span class="metric">{escape(metric)}</span> <span class="value">{mean}</span> {spread}</h1>
+<p class="lead">{escape(explained)}</p>
+<p class="quiet">{escape(", ".join(facts))}.</p>
+{_ringing(run)}</header>"""
+
+
+def _result(run: Run) -> tuple[str, Score, str]:
+    """The metric's name, the score that heads the page, and a sentence on what it is."""
+    seeds = len(run.curve.final)
+    if run.summary is not None:
+        (weights, acting), score = next(iter(run.summary.scores.items()))
+        seeds = len(score.per_seed) or len(run.config["seeds"])
+        episodes = numbers.one(run.summary.episodes)
+        made = f"{_count(seeds, 'seed')} × {episodes} {acting} episodes"
+        explained = f"{made} with the {WEIGHTS[weights]}{_over(seeds, score)}."
+        return run.summary.metric, score, explained
+    mean, low, high = (float(part[0]) for part in interval.over_seeds(run.curve.final[:, None]))
+    low, high = np.clip([low, high], run.curve.lowest, run.curve.highest).tolist()
+    score = Score(mean, low, high, tuple(run.curve.final.tolist()), ())
+    made = f"{_count(seeds, 'seed')} × {_count(run.curve.final_episodes, 'episode')}"
+    explained = f"{made} of the final evaluation{_over(seeds, score)}."
+    return "mean return", score, explained
+
+
+def _over(seeds: int, score: Score) -> str:
+    """What the brackets are, or why there are none."""
+    if seeds < 2:
+        return "; one seed says nothing about the spread between seeds"
+    return "; in brackets the 95% interval over seeds" if np.isfinite(score.low) else ""
+
+
+def _ringing(run: Run) -> str:
+    """The alarms that rang, in the head of the page: a good number may not hide them."""
+    found = {} if run.metrics is None else alarms.read(run.metrics, run.config["seeds"])
+    lines = [f"<b>{escape(_name(n))}</b>: {escape(a.text)}" for n, a in found.items() if a.rings]
+    return f'<p class="alarms">{"<br>".join(lines)}</p>' if lines else ""
+
+
+def _replay(run: Run) -> str:
+    """Recorded episodes, played."""
+    if run.replay is None:
+        return _absent(run, "Replay", "replay.npz", "there is no replay to show")
+    agents = run.spec.agents if run.spec is not None else ()
+    text = "The learned policy at work. Click the picture or use space and the arrow keys."
+    return _section("Replay", text, replay.section(run.replay, agents))
+
+
+def _curve(run: Run) -> str:
+    """Return against updates."""
+    curve = run.curve
+    mean, low, high = interval.over_seeds(curve.scores)
+    low, high = (np.clip(side, curve.lowest, curve.highest) for side in (low, high))
+    reference = run.dataset.mean_return if run.dataset is not None else None
+    updates = curve.updates.astype(np.float64)
+    chart = charts.learning_curve(updates, curve.scores, mean, low, high, reference)
+    seeds = len(curve.seeds)
+    keys = [("mean", f"mean of {_count(seeds, 'seed')}")]
+    if seeds > 1:
+        keys += [("band", "95% interval over seeds"), ("seed", "each seed")]
+    if reference is not None:
+        keys.append(("level", f"dataset mean {numbers.one(reference)}"))
+    text = "Mean return of the evaluation episodes during training."
+    if seeds > 1:
+        text += " The band is Student's t over seeds, cut at the lowest and highest episode seen."
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("update", "mean", "95% interval"))
+    head += "".join(f'<th scope="col">seed {escape(seed)}</th>' for seed in curve.seeds)
+    rows = []
+    for place, update in enumerate(curve.updates.tolist()):
+        points = [mean[place], low[place], high[place], *curve.scores[:, place]]
+        middle, below, above, *each = numbers.together([float(p) for p in points], extra=1)
+        between = f"[{below}, {above}]" if np.isfinite(low[place]) else numbers.MISSING
+        cells = "".join(f"<td>{cell}</td>" for cell in (middle, between, *each))
+        rows.append(f'<tr><th scope="row">{numbers.one(update)}</th>{cells}</tr>')
+    table = (
+        '<details><summary>The same in numbers</summary><div class="scroll"><table><thead><tr>'
+        f"{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></details>"
+    )
+    return _section("Learning curve", text, _legend(keys) + chart + table)
+
+
+def _dataset(run: Run) -> str:
+    """What was learned from."""
+    card = run.dataset
+    if card is None:
+        return _absent(run, "Dataset", "dataset.json", "the dataset is not described here")
+    chart = ""
+    if card.counts.size:
+        policy = float(run.curve.final.mean())
+        levels = {"level": card.mean_return, "policy": policy}
+        finite = {kind: value for kind, value in levels.items() if np.isfinite(value)}
+        keys = [
+            ("level", f"dataset mean {numbers.one(card.mean_return)}"),
+            ("policy", f"learned policy {numbers.one(policy)}"),
+        ]
+        chart = _legend(keys) + charts.histogram(card.edges, card.counts, finite)
+    text = f"Returns of the logged episodes of {card.name}."
+    facts = {name: numbers.one(value) for name, value in card.facts.items()}
+    mark = f'<p class="quiet">Fingerprint <code>{escape(card.fingerprint)}</code></p>'
+    return _section("Dataset", text, chart + _pairs(facts) + (mark if card.fingerprint else ""))
+
+
+def _results(run: Run) -> str:
+    """Final weights and best checkpoint, sampled and greedy."""
+    if run.summary is None:
+        gone = "the result above comes from the evaluations during training"
+        return _absent(run, "Results", "summary.json", gone)
+    summary: Summary = run.summary
+    metric = summary.metric[:1].upper() + summary.metric[1:]
+    text = (
+        f"{metric} over {numbers.one(summary.episodes)} fresh episodes per seed. The best "
+        "checkpoint is the one that scored best during training, scored again; choosing it needs "
+        "a simulator."
+    )
+    heads = ("weights", "acting", "mean", "95% interval", "each seed", "spread within a seed")
+    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
+    chosen = next(iter(summary.scores))
+    rows = []
+    for (weights, acting), score in summary.scores.items():
+        mean, low, high = numbers.together([score.mean, score.low, score.high], extra=1)
+        between = f"[{low}, {high}]" if np.isfinite(score.low) else numbers.MISSING
+        mark = ' class="chosen"' if (weights, acting) == chosen else ""
+        rows.append(
+            f'<tr{mark}><th scope="row">{WEIGHTS[weights]}</th><td class="acting">{acting}</td>'
+            f'<td class="result">{mean}</td><td class="between">{between}</td>'
+            f'<td class="list">{_list(score.per_seed)}</td>'
+            f'<td class="list within">{_list(score.within_seed_std)}</td></tr>'
+        )
+    table = (
+        '<div class="scroll" tabindex="0" role="region" aria-label="Results">'
+        f'<table class="results"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+    return _section("Results", text, table)
+
+
+def _metrics(run: Run) -> str:
+    """A small chart per logged metric, alarms first."""
+    metrics = run.metrics
+    if metrics is None:
+        return _absent(run, "Losses", "metrics.jsonl", "there are no losses to show")
+    found = alarms.read(metrics, run.config["seeds"])
+    watched = [name for name in metrics.series if _watched(name)]
+    rest = [name for name in metrics.series if not _watched(name)]
+    grids = "".join(
+        f'<div class="multiples">{"".join(_figure(metrics, name, found) for name in names)}</div>'
+        for names in (watched, rest)
+        if names
+    )
+    text = (
+        "Mean over seeds, with the range from the lowest to the highest seed; beside each name "
+        "the last value. Alarms tell when a result should not be trusted."
+    )
+    return _section("Losses", text, grids)
+
+
+def _figure(metrics: Metrics, name: str, found: dict[str, alarms.Alarm]) -> str:
+    """One metric: its name, its last value, its chart and what its alarm says."""
+    series = metrics.series[name]
+    last = series.values[:, -1][np.isfinite(series.values[:, -1])]
+    now = numbers.one(float(last.mean())) if last.size else numbers.MISSING
+    alarm = found.get(name)
+    kind, state = "", ""
+    if alarm is not None:
+        tag = "alarm" if alarm.rings else "alarm quiet"
+        kind = ' class="rings"' if alarm.rings else ""
+        state = f'<p class="state"><span class="tag">{tag}</span> {escape(alarm.text)}</p>'
+    return (
+        f"<figure{kind}><figcaption><span>{escape(_name(name))}</span><b>{now}</b></figcaption>"
+        f"{charts.small(series.updates, series.values, _name(name))}{state}</figure>"
+    )
+
+
+def _settings(run: Run) -> str:
+    """Everything the algorithm was told, and what the agents are."""
+    settings = {name: _plain(value) for name, value in run.config["config"].items()}
+    if run.spec is not None:
+        spec = run.spec
+        kind = "actions" if spec.action.kind == "discrete" else "action dimensions"
+        text = (
+            f"{spec.num_agents} agents, observations of {spec.observation_size} features, "
+            f"{spec.action.size} {kind}"
+        )
+        text += f", at most {spec.episode_limit} steps." if spec.episode_limit else "."
+    else:
+        text = f"{run.notes['spec.json']}, so the agents are not described here."
+    return _section("Settings", text, _pairs(settings))
+
+
+def _again(run: Run) -> str:
+    """The command that makes this run."""
+    config = run.config
+    words = ["oryx", "train", config["algorithm"], config["dataset"]]
+    words += ["--updates", str(config["updates"])]
+    words += ["--seeds", *[str(seed) for seed in config["seeds"]]]
+    made = [f"oryx-marl {config['version']}"] if config.get("version") else []
+    made += [f"on {config['device']}"] if config.get("device") else []
+    origin = f" This run was made with {' '.join(made)}." if config.get("version") else ""
+    text = f"Add the settings above where they differ from the defaults.{origin}"
+    return _section("Make it again", text, f"<pre>{escape(shlex.join(words))}</pre>")
+
+
+def _section(title: str, text: str, body: str) -> str:
+    """A part of the page; `body` is markup, the rest is text."""
+    return f'<section><h2>{title}</h2>\n<p class="lead">{escape(text)}</p>\n{body}</section>\n'
+
+
+def _absent(run: Run, title: str, file: str, consequence: str) -> str:
+    """One quiet sentence where a file is not there."""
+    sentence = escape(f"{run.notes[file]}, so {consequence}.")
+    return f'<section><h2>{title}</h2>\n<p class="quiet">{sentence}</p></section>\n'
+
+
+def _legend(keys: list[tuple[str, str]]) -> str:
+    """What the lines of a chart mean."""
+    items = "".join(f'<li><i class="{kind}"></i>{escape(text)}</li>' for kind, text in keys)
+    return f'<ul class="legend">{items}</ul>'
+
+
+def _pairs(values: dict[str, str]) -> str:
+    """Names and values in two columns."""
+    rows = "".join(
+        f"<div><dt>{escape(_name(name))}</dt><dd>{escape(value)}</dd></div>"
+        for name, value in values.items()
+    )
+    return f"<dl>{rows}</dl>" if rows else ""
+
+
+def _plain(value: Any) -> str:
+    """A JSON value as text, exact."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _list(values: tuple[float, ...]) -> str:
+    """Numbers one after another."""
+    return " ".join(numbers.together(values, extra=1)) if values else numbers.MISSING
+
+
+def _watched(name: str) -> bool:
+    """Whether a metric is one of the alarms."""
+    return alarms.is_logit(name) or alarms.is_sample_size(name)
+
+
+def _name(name: str) -> str:
+    """A name as people write it."""
+    return NAMES.get(name, name.replace("_", " "))
+
+
+def _count(number: int, noun: str) -> str:
+    """1 seed, 3 seeds."""
+    return f"{numbers.one(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def _package_file(name: str) -> str:
+    """A file that lies beside this one."""
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")

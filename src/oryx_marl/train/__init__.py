@@ -1,0 +1,1 @@
+"""Scans of updates over seeds, checkpoints and logs."""

@@ -1,0 +1,131 @@
+"""Checkpoints: written atomically through orbax, and never read back different from what was
+written (every array carries its SHA-256)."""
+
+import hashlib
+import json
+import logging
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+
+from oryx_marl.errors import OryxError
+
+# Orbax reports each file it writes; people follow the progress bar instead.
+logging.getLogger("absl").setLevel(logging.ERROR)
+
+
+class Checkpoint(NamedTuple):
+    """A pytree of arrays and what belongs to it, as of one update."""
+
+    update: int
+    tree: Any
+    extra: dict[str, Any]
+
+
+def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None:
+    """Writes the checkpoint beside earlier ones and then drops all but the newest `keep`.
+
+    If writing fails, the earlier ones are untouched and an OryxError says why.
+    """
+    arrays = _flatten(jax.device_get(checkpoint.tree))
+    notes = {
+        "update": checkpoint.update,
+        "extra": checkpoint.extra,
+        "arrays": {name: _fingerprint(array) for name, array in arrays.items()},
+    }
+    final = folder / str(checkpoint.update)
+    partial = folder / f"{checkpoint.update}.partial"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(partial, ignore_errors=True)
+        with ocp.PyTreeCheckpointer() as writer:
+            writer.save(partial.absolute() / "state", arrays)
+        (partial / "notes.json").write_text(json.dumps({**notes, "seal": _seal(notes)}))
+        shutil.rmtree(final, ignore_errors=True)
+        partial.rename(final)
+    except (OSError, ValueError, RuntimeError) as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise OryxError(
+            f"could not write checkpoint {final}: {_first_line(error)}; earlier checkpoints are "
+            "untouched; make room or choose another folder, then continue with --resume"
+        ) from error
+    for old in updates(folder)[:-keep]:
+        shutil.rmtree(folder / str(old), ignore_errors=True)
+
+
+def updates(folder: Path) -> list[int]:
+    """Updates of which there is a complete checkpoint, ascending."""
+    if not folder.is_dir():
+        return []
+    return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit())
+
+
+def restore(folder: Path, like: Any, update: int | None = None) -> Checkpoint:
+    """The newest checkpoint (or that of one update) in the structure of `like`, arrays on the host.
+
+    Raises an OryxError if there is none, if any file is damaged, or if it does not fit `like`.
+    """
+    found = updates(folder)
+    if not found or (update is not None and update not in found):
+        raise OryxError(f"there is no checkpoint of update {update or 'any'} in {folder}")
+    chosen = found[-1] if update is None else update
+    path = folder / str(chosen)
+    try:
+        notes = json.loads((path / "notes.json").read_text())
+        if notes.pop("seal") != _seal(notes):
+            raise ValueError("notes.json was altered")
+        with ocp.PyTreeCheckpointer() as reader:
+            arrays = reader.restore((path / "state").absolute())
+        damaged = [n for n, mark in notes["arrays"].items() if _fingerprint(arrays[n]) != mark]
+        if damaged:
+            raise ValueError(f"array {damaged[0]} was altered")
+    except Exception as error:  # orbax and tensorstore raise whatever their parsers raise
+        earlier = [str(u) for u in found if u != chosen]
+        hint = f"delete it to continue from update {earlier[-1]}" if earlier else "train again"
+        raise OryxError(f"checkpoint {path} is damaged ({_first_line(error)}): {hint}") from error
+    return Checkpoint(notes["update"], _unflatten(arrays, like, path), notes["extra"])
+
+
+def _flatten(tree: Any) -> dict[str, np.ndarray]:
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="/"): np.asarray(x) for path, x in leaves
+    }
+
+
+def _unflatten(arrays: dict[str, np.ndarray], like: Any, path: Path) -> Any:
+    expected = _flatten(
+        jax.tree.map(lambda x: np.broadcast_to(np.zeros((), x.dtype), x.shape), like)
+    )
+    wrong = [
+        name
+        for name in sorted(set(expected) | set(arrays))
+        if name not in expected
+        or name not in arrays
+        or expected[name].shape != arrays[name].shape
+        or expected[name].dtype != arrays[name].dtype
+    ]
+    if wrong:
+        raise OryxError(
+            f"checkpoint {path} does not fit these settings: {wrong[0]} and {len(wrong) - 1} other "
+            "arrays differ in name, shape or type; was it made with another network or spec?"
+        )
+    return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in expected])
+
+
+def _fingerprint(array: Any) -> str:
+    array = np.ascontiguousarray(array)
+    head = f"{array.dtype.str} {array.shape} ".encode()
+    return hashlib.sha256(head + array.tobytes()).hexdigest()
+
+
+def _seal(notes: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(notes, sort_keys=True).encode()).hexdigest()
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"

@@ -1,0 +1,222 @@
+"""Learning from logged data: scans of updates over seeds, logged, evaluated and checkpointed."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from oryx_marl.algorithms.base import Algorithm
+from oryx_marl.data.sampler import DeviceData, check_length, sample_windows
+from oryx_marl.errors import OryxError
+from oryx_marl.train import checkpoint
+from oryx_marl.train.run import Run
+from oryx_marl.train.seeds import over_seeds
+
+Evaluate = Callable[[Any, int], np.ndarray]
+"""`evaluate(weights [S, ...], update) -> returns [S, episodes]`."""
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """How long and how often; what is learned is the algorithm's Config."""
+
+    updates: int = 20_000
+    """Gradient updates per seed."""
+    seeds: int = 3
+    """Independent repetitions."""
+    first_seed: int = 0
+    """Number of the first seed."""
+    log_every: int = 100
+    """Updates in one compiled call, between two lines of the log."""
+    evaluate_every: int = 2_000
+    """Updates between evaluations (0: only at the end)."""
+    checkpoint_every: int = 2_000
+    """Updates between checkpoints."""
+
+    def __post_init__(self) -> None:
+        if min(self.updates, self.seeds, self.log_every, self.checkpoint_every) < 1:
+            raise OryxError("updates, seeds, log_every and checkpoint_every must be at least 1")
+        for name in ("evaluate_every", "checkpoint_every"):
+            if getattr(self, name) % self.log_every:
+                raise OryxError(f"{name} must be a multiple of log_every ({self.log_every})")
+
+    @property
+    def seed_numbers(self) -> list[int]:
+        return list(range(self.first_seed, self.first_seed + self.seeds))
+
+
+class TrainState(NamedTuple):
+    """All that a run needs to go on, stacked over seeds."""
+
+    learners: Any
+    best: Any
+    """Acting weights of each seed at its best evaluation."""
+    best_return: jax.Array
+    """[S] mean return of that evaluation."""
+
+
+class Diverged(OryxError):
+    """A loss stopped being a finite number."""
+
+
+class Interrupted(OryxError):
+    """The user stopped the run; everything up to here is in a checkpoint."""
+
+
+def init_state(algorithm: Algorithm, seeds: list[int]) -> TrainState:
+    """Fresh learners, one per seed."""
+    keys = jax.vmap(jax.random.key)(jnp.array(seeds))
+    learners = jax.jit(over_seeds(lambda key: algorithm.init(jax.random.fold_in(key, 0))))(keys)
+    best = jax.tree.map(jnp.copy, learners.network)
+    return TrainState(learners, best, jnp.full(len(seeds), -jnp.inf))
+
+
+def make_chunk(algorithm: Algorithm, num_updates: int) -> Callable[..., tuple[Any, dict]]:
+    """`chunk(learners, keys, data, first) -> (learners, metrics [S])`, compiled and donated.
+
+    Every update's key is derived from the seed and the update's number, so a resumed run draws
+    what an unbroken one would have drawn.
+    """
+
+    def one_seed(learner: Any, key: jax.Array, first: jax.Array, data: DeviceData) -> tuple:
+        def one_update(learner: Any, number: jax.Array) -> tuple[Any, dict]:
+            sample_key, update_key = jax.random.split(jax.random.fold_in(key, number))
+            window = sample_windows(
+                data, sample_key, algorithm.batch_size, algorithm.sequence_length
+            )
+            return algorithm.update(learner, window, update_key)
+
+        numbers = first + 1 + jnp.arange(num_updates)
+        learner, metrics = jax.lax.scan(one_update, learner, numbers)
+        return learner, jax.tree.map(lambda values: values.mean(axis=0), metrics)
+
+    @partial(jax.jit, donate_argnums=0)
+    def chunk(learners: Any, keys: jax.Array, data: DeviceData, first: jax.Array) -> tuple:
+        firsts = jnp.full(len(keys), first)
+        return over_seeds(lambda *each: one_seed(*each, data))(learners, keys, firsts)
+
+    return chunk
+
+
+def train(
+    algorithm: Algorithm,
+    data: DeviceData,
+    settings: TrainSettings,
+    run: Run,
+    evaluate: Evaluate | None = None,
+    resume: bool = False,
+    on_progress: Callable[[int, dict[str, np.ndarray]], None] = lambda update, metrics: None,
+) -> TrainState:
+    """Trains all seeds to `settings.updates`, from the newest checkpoint if `resume`."""
+    check_length(data.num_rows, algorithm.sequence_length)
+    state, update, elapsed = _start(algorithm, settings, run, resume)
+    keys = jax.vmap(jax.random.key)(jnp.array(settings.seed_numbers))
+    began = time.monotonic() - elapsed
+    chunks: dict[int, Callable[..., tuple[Any, dict]]] = {}
+
+    def save() -> None:
+        extra = {"elapsed": time.monotonic() - began}
+        checkpoint.save(run.checkpoints, checkpoint.Checkpoint(update, state, extra))
+
+    with _catch_interrupt() as interrupted:
+        if update == 0 and not resume:
+            save()
+        while update < settings.updates:
+            size = min(settings.log_every - update % settings.log_every, settings.updates - update)
+            chunk = chunks.setdefault(size, make_chunk(algorithm, size))
+            learners, metrics = chunk(state.learners, keys, data, jnp.asarray(update))
+            metrics = {name: np.asarray(values) for name, values in metrics.items()}
+            _require_finite(metrics, update, size, run)
+            state, update = state._replace(learners=learners), update + size
+            values = {name: array.tolist() for name, array in metrics.items()}
+            seconds = round(time.monotonic() - began, 3)
+            run.append("metrics.jsonl", {"update": update, "seconds": seconds, "metrics": values})
+            on_progress(update, metrics)
+            finished = update == settings.updates
+            every = settings.evaluate_every or settings.updates
+            if evaluate is not None and (finished or update % every == 0):
+                state = _evaluate(evaluate, state, update, time.monotonic() - began, run)
+            if finished or update % settings.checkpoint_every == 0 or interrupted():
+                save()
+            if interrupted() and not finished:
+                raise Interrupted(
+                    f"stopped at update {update:,}; nothing is lost: continue with --resume"
+                )
+    return state
+
+
+def _start(
+    algorithm: Algorithm, settings: TrainSettings, run: Run, resume: bool
+) -> tuple[TrainState, int, float]:
+    """State, update and seconds to go on from."""
+    state = init_state(algorithm, settings.seed_numbers)
+    if not (resume and checkpoint.updates(run.checkpoints)):
+        update, elapsed = 0, 0.0
+    else:
+        found = checkpoint.restore(run.checkpoints, state)
+        state = jax.tree.map(jnp.asarray, found.tree)
+        update, elapsed = found.update, found.extra["elapsed"]
+    for name in ("metrics.jsonl", "evaluations.jsonl"):
+        run.rewind(name, update)
+    return state, update, elapsed
+
+
+def _require_finite(metrics: dict[str, np.ndarray], update: int, size: int, run: Run) -> None:
+    for name, values in metrics.items():
+        if not np.all(np.isfinite(values)):
+            seed = int(np.flatnonzero(~np.isfinite(values))[0])
+            found = checkpoint.updates(run.checkpoints)
+            raise Diverged(
+                f"{name} of seed number {seed} is not finite between updates {update:,} and "
+                f"{update + size:,}; the last good checkpoint is {run.checkpoints / str(found[-1])}. "
+                "Try a lower learning rate or a higher policy temperature, and check the data"
+            )
+
+
+def _evaluate(
+    evaluate: Evaluate, state: TrainState, update: int, elapsed: float, run: Run
+) -> TrainState:
+    """Scores the current weights, logs the returns and remembers each seed's best weights."""
+    returns = np.asarray(evaluate(state.learners.network, update))
+    row = {"update": update, "seconds": round(elapsed, 3), "returns": returns.tolist()}
+    run.append("evaluations.jsonl", row)
+    scores = jnp.asarray(returns.mean(axis=1), jnp.float32)
+    better = scores > state.best_return
+
+    def pick(new: jax.Array, old: jax.Array) -> jax.Array:
+        return jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+    best = jax.tree.map(pick, state.learners.network, state.best)
+    return state._replace(best=best, best_return=jnp.maximum(scores, state.best_return))
+
+
+@contextmanager
+def _catch_interrupt() -> Iterator[Callable[[], bool]]:
+    """Turns Ctrl-C and SIGTERM into a flag, so that a chunk is finished and saved first.
+
+    A second Ctrl-C stops at once.
+    """
+    stopped = False
+
+    def stop(number: int, frame: Any) -> None:
+        nonlocal stopped
+        stopped = True
+        signal.signal(number, signal.default_int_handler)
+
+    try:
+        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # only the main thread may set handlers
+        yield lambda: False
+        return
+    try:
+        yield lambda: stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

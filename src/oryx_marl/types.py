@@ -1,0 +1,127 @@
+"""The vocabulary of every other file: the axis legend, Spec, Observation, Step, Window.
+
+Axis legend, never redefined elsewhere:
+
+    B batch     T time      N agents     A actions (or action dimensions)
+    O features  H heads     D width      K width of one head (D / H)
+    S seeds     R logged rows (steps of all episodes, one after another)     E episodes
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import jax
+
+from oryx_marl.errors import OryxError
+
+
+@dataclass(frozen=True)
+class ActionSpace:
+    """What one agent may do: one of `size` actions, or a box of `size` dimensions."""
+
+    kind: Literal["discrete", "box"]
+    size: int
+    low: tuple[float, ...] = ()
+    """Lower bounds of a box, one per dimension."""
+    high: tuple[float, ...] = ()
+    """Upper bounds of a box, one per dimension."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Everything a learner must know, so that no simulator is needed to train."""
+
+    environment: str
+    """Name of the environment family, or '' where the logs come from none that we know."""
+    agents: tuple[str, ...]
+    observation_sizes: tuple[int, ...]
+    """True width of each agent's observation; arrays are padded to the widest."""
+    action: ActionSpace
+    episode_limit: int | None = None
+    """Most steps an episode can have, or None where there is no bound."""
+    state_size: int = 0
+    """Width of the global state, 0 where there is none."""
+    shared_reward: bool = True
+    environment_config: Mapping[str, Any] = field(default_factory=dict)
+    """Keyword arguments that build the environment again."""
+
+    @property
+    def num_agents(self) -> int:
+        return len(self.agents)
+
+    @property
+    def observation_size(self) -> int:
+        return max(self.observation_sizes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return dataclasses.asdict(self)
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> "Spec":
+        """The Spec that `to_dict` wrote."""
+        try:
+            action = dict(values["action"])
+            bounds = {side: tuple(action.get(side, ())) for side in ("low", "high")}
+            spec = Spec(
+                **{
+                    **values,
+                    "agents": tuple(values["agents"]),
+                    "observation_sizes": tuple(values["observation_sizes"]),
+                    "action": ActionSpace(**{**action, **bounds}),
+                }
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise OryxError(f"this is not a valid spec: {error!r} in {dict(values)!r}") from error
+        return spec
+
+    def misfits(self, other: "Spec") -> list[str]:
+        """Why a policy made for this Spec cannot act under `other`; empty if it can."""
+        pairs = {
+            "number of agents": (self.num_agents, other.num_agents),
+            "observation width": (self.observation_size, other.observation_size),
+            "action kind": (self.action.kind, other.action.kind),
+            "number of actions": (self.action.size, other.action.size),
+        }
+        return [f"{name}: {a} against {b}" for name, (a, b) in pairs.items() if a != b]
+
+
+class Observation(NamedTuple):
+    """What all agents see at one step; leading axes are added by time and batch."""
+
+    features: jax.Array
+    """[N, O], in the logged dtype."""
+    legal: jax.Array
+    """[N, A] bool: the actions each agent may take."""
+    present: jax.Array
+    """[N] bool: the agents that take part in this step."""
+    reset: jax.Array
+    """[] bool: this step begins an episode, so memory is zeroed before it."""
+    step_count: jax.Array
+    """[] int32: steps since the episode began."""
+
+
+class Step(NamedTuple):
+    """What an environment answers; nothing resets by itself, so the last observation is kept."""
+
+    observation: Observation
+    rewards: jax.Array
+    """[N] float32."""
+    terminal: jax.Array
+    """[N] bool: the task ended here; nothing follows."""
+    truncated: jax.Array
+    """[N] bool: the recording ended here; the task would have gone on."""
+
+
+class Window(NamedTuple):
+    """T consecutive logged steps, [T, ...] each or [B, T, ...]; may cross episode borders."""
+
+    observation: Observation
+    actions: jax.Array
+    """[T, N] int32, or [T, N, A] float32."""
+    rewards: jax.Array
+    """[T, N] float32."""
+    terminal: jax.Array
+    """[T, N] bool."""

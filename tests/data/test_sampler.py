@@ -1,0 +1,103 @@
+"""Windows are slices of the logged rows, started uniformly."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from oryx_marl.data.sampler import check_length, put_on_device, sample_windows
+from oryx_marl.errors import OryxError
+
+sample = jax.jit(sample_windows, static_argnums=(2, 3))
+
+
+def test_windows_are_slices_of_every_array(full_dataset):
+    window = sample(put_on_device(full_dataset), jax.random.key(0), 32, 4)
+    reset = np.array([1, 0, 0, 1, 0, 1, 0], bool)
+    step_count = np.array([0, 1, 2, 0, 1, 0, 1])
+    starts = np.asarray(window.observation.features)[:, 0, 0, 0] // 6
+    assert set(starts) == {0, 1, 2, 3}
+    for index, start in enumerate(starts):
+        rows = slice(start, start + 4)
+        got = jax.tree.map(lambda leaf, index=index: np.asarray(leaf[index]), window)
+        np.testing.assert_array_equal(got.observation.features, full_dataset.observations[rows])
+        np.testing.assert_array_equal(got.observation.legal, full_dataset.legal[rows])
+        np.testing.assert_array_equal(got.observation.present, full_dataset.present[rows])
+        np.testing.assert_array_equal(got.observation.reset, reset[rows])
+        np.testing.assert_array_equal(got.observation.step_count, step_count[rows])
+        np.testing.assert_array_equal(got.actions, full_dataset.actions[rows])
+        np.testing.assert_array_equal(got.rewards, full_dataset.rewards[rows])
+        np.testing.assert_array_equal(got.terminal, full_dataset.terminals[rows])
+
+
+def test_missing_masks_become_all_true(build_dataset):
+    window = sample(put_on_device(build_dataset()), jax.random.key(0), 5, 2)
+    assert window.observation.legal.shape == (5, 2, 2, 3)
+    assert window.observation.present.shape == (5, 2, 2)
+    assert bool(window.observation.legal.all() & window.observation.present.all())
+
+
+def test_empty_masks_of_absent_agents_are_filled(full_dataset):
+    legal = full_dataset.legal.copy()
+    legal[4, 1] = False  # absent there
+    legal[0, 0] = False  # present there
+    data = put_on_device(replace(full_dataset, legal=legal))
+    legal[4, 1] = True
+    np.testing.assert_array_equal(data.legal, legal)
+
+
+def test_dtypes(build_dataset, build_box_dataset):
+    observations = np.ones((7, 2, 3), np.int8)
+    data = put_on_device(build_dataset(observations=observations))
+    assert data.actions.dtype == jnp.int8
+    window = sample(data, jax.random.key(0), 2, 3)
+    assert window.observation.features.dtype == jnp.int8
+    assert window.actions.dtype == jnp.int32
+    assert window.rewards.dtype == jnp.float32
+    assert window.observation.step_count.dtype == jnp.int32
+    box = sample(put_on_device(build_box_dataset()), jax.random.key(0), 2, 3)
+    assert box.actions.shape == (2, 3, 2, 2)
+    assert box.actions.dtype == jnp.float32
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int64, np.uint64])
+def test_wide_features_become_float32_and_do_not_wrap(build_dataset, dtype):
+    observations = np.full((7, 2, 3), 2**40, dtype)
+    data = put_on_device(build_dataset(observations=observations))
+    assert data.observations.dtype == jnp.float32
+    assert float(data.observations[0, 0, 0]) == 2.0**40
+
+
+def test_starts_are_uniform(build_dataset):
+    data = put_on_device(build_dataset(rows=13, starts=(0, 5)))
+    window = sample(data, jax.random.key(1), 20_000, 4)
+    counts = np.bincount(np.asarray(window.observation.features)[:, 0, 0, 0] // 6, minlength=10)
+    assert counts.size == 10
+    # 2,000 expected for each of the 10 starts; the standard deviation is 42.
+    assert np.abs(counts - 2000).max() < 5 * 42
+
+
+def test_window_as_long_as_the_dataset(build_dataset):
+    dataset = build_dataset()
+    window = sample(put_on_device(dataset), jax.random.key(0), 1, 7)
+    np.testing.assert_array_equal(window.observation.features[0], dataset.observations)
+
+
+def test_too_long_a_window_is_refused(build_dataset):
+    with pytest.raises(OryxError, match="has 7 logged steps, but a window needs 8"):
+        check_length(7, 8)
+    with pytest.raises(OryxError, match="at least 1 step"):
+        check_length(7, 0)
+    with pytest.raises(OryxError, match="shorter window"):
+        sample(put_on_device(build_dataset()), jax.random.key(0), 1, 8)
+
+
+def test_seeds_can_be_vmapped(build_dataset):
+    data = put_on_device(build_dataset())
+    keys = jax.random.split(jax.random.key(0), 3)
+    windows = jax.vmap(lambda key: sample_windows(data, key, 4, 2))(keys)
+    assert windows.observation.features.shape == (3, 4, 2, 2, 3)
+    single = sample_windows(data, keys[1], 4, 2)
+    np.testing.assert_array_equal(windows.rewards[1], single.rewards)

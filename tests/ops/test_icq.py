@@ -1,0 +1,89 @@
+"""Every piece of the ICQ losses against numbers worked out by hand."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from oryx_marl.ops import icq
+
+
+def test_td_rows_over_every_kind_of_border() -> None:
+    """One agent; steps: goes on | terminal, reset | truncated, reset | unflagged end, reset |
+    absent next | absent here | last."""
+    terminal = jnp.array([0, 1, 0, 0, 0, 0, 0], bool)[None, :, None]
+    reset = jnp.array([0, 0, 1, 1, 0, 0, 0], bool)[None]
+    present = jnp.array([1, 1, 1, 1, 1, 0, 1], bool)[None, :, None]
+    rows, uses_next = icq.td_rows(present, terminal, reset)
+    # 0 goes on; 1 is terminal; 2 was cut (step 3 is a reset); 3 goes on; 4: absent at 5; 5: absent.
+    assert rows[0, :, 0].tolist() == [True, True, False, True, False, False]
+    assert uses_next[0, :, 0].tolist() == [True, False, False, True, False, False]
+
+
+def test_td_rows_terminal_of_one_agent_only() -> None:
+    terminal = jnp.array([[[True, False], [False, False]]])
+    present = jnp.array([[[True, True], [False, True]]])
+    rows, uses_next = icq.td_rows(present, terminal, jnp.zeros((1, 2), bool))
+    assert rows.tolist() == [[[True, True]]]
+    assert uses_next.tolist() == [[[False, True]]]
+
+
+def test_batch_weights_by_hand() -> None:
+    """Three examples of which one does not count: 2 · softmax(0, log 3) = (0.5, 1.5)."""
+    values = jnp.array([0.0, 99.0, 2 * np.log(3.0)])[:, None]
+    rows = jnp.array([True, False, True])[:, None]
+    np.testing.assert_allclose(
+        icq.batch_weights(values, rows, temperature=2.0)[:, 0], [0.5, 0.0, 1.5], rtol=1e-6
+    )
+
+
+def test_batch_weights_without_rows_and_with_huge_values() -> None:
+    none = icq.batch_weights(jnp.ones((4, 2)), jnp.zeros((4, 2), bool), 0.1)
+    assert none.tolist() == np.zeros((4, 2)).tolist()
+    huge = icq.batch_weights(jnp.array([[1e8], [-1e8]]), jnp.ones((2, 1), bool), 1e-3)
+    assert huge.tolist() == [[2.0], [0.0]]
+
+
+def test_effective_sample_size() -> None:
+    rows = jnp.ones((4, 1), bool)
+    assert float(icq.effective_sample_size(jnp.ones((4, 1)), rows)) == pytest.approx(1)
+    one_hot = jnp.array([[4.0], [0.0], [0.0], [0.0]])
+    assert float(icq.effective_sample_size(one_hot, rows)) == pytest.approx(0.25)
+    # A softmax without rows does not enter the mean.
+    rows = jnp.array([[True, False]] * 4)
+    weights = jnp.concatenate([one_hot, jnp.zeros((4, 1))], axis=1)
+    assert float(icq.effective_sample_size(weights, rows)) == pytest.approx(0.25)
+
+
+def test_td_targets_by_hand() -> None:
+    """Two used next values 1 and 1 + log 3 at α = 1: weights 0.5 and 1.5; γ = 0.5."""
+    next_values = jnp.array([1.0, 1 + np.log(3.0), 7.0])[:, None, None]
+    uses_next = jnp.array([True, True, False])[:, None, None]
+    rewards = jnp.array([1.0, 0.0, 3.0])[:, None, None]
+    found = icq.td_targets(rewards, next_values, uses_next, discount=0.5, temperature=1.0)
+    expected = [1 + 0.5 * 0.5 * 1, 0.5 * 1.5 * (1 + np.log(3.0)), 3.0]
+    np.testing.assert_allclose(found[:, 0, 0], expected, rtol=1e-6)
+
+
+def test_advantages_by_hand() -> None:
+    q = jnp.array([[1.0, 3.0], [2.0, 0.0], [5.0, 1.0]])[None, None]
+    log_probs = jnp.log(jnp.array([[0.5, 0.5], [0.25, 0.75], [0.5, 0.5]]))[None, None]
+    actions = jnp.array([1, 0, 0])[None, None]
+    own = icq.own_advantage(q, log_probs, actions)
+    np.testing.assert_allclose(own[0, 0], [1.0, 1.5, 2.0], rtol=1e-6)
+    present = jnp.array([True, False, True])[None, None]
+    cumulative = icq.cumulative_advantage(own, present)
+    np.testing.assert_allclose(cumulative[0, 0], [1.0, 1.0, 3.0], rtol=1e-6)
+
+
+def test_losses_are_means_over_rows_with_stopped_gradients() -> None:
+    rows = jnp.array([[[True], [False]], [[True], [True]]])
+    q = jnp.array([[[1.0], [50.0]], [[2.0], [0.0]]])
+    targets = jnp.array([[[3.0], [9.0]], [[2.0], [4.0]]])
+    assert float(icq.critic_loss(q, targets, rows)) == pytest.approx((2 + 0 + 8) / 3)
+    assert jax.grad(lambda t: icq.critic_loss(q, t, rows))(targets).tolist() == (q * 0).tolist()
+    log_probs = jnp.array([[[-1.0], [-9.0]], [[-2.0], [-3.0]]])
+    weights = jnp.array([[[1.0], [9.0]], [[0.5], [2.0]]])
+    assert float(icq.policy_loss(log_probs, weights, rows)) == pytest.approx((1 + 1 + 6) / 3)
+    stopped = jax.grad(lambda w: icq.policy_loss(log_probs, w, rows))(weights)
+    assert stopped.tolist() == (weights * 0).tolist()

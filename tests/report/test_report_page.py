@@ -1,0 +1,253 @@
+"""Pages of tiny runs: the right numbers, nothing unescaped, and errors that people can use."""
+
+import base64
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from oryx_marl.errors import OryxError
+from oryx_marl.report import page
+from oryx_marl.types import ActionSpace, Spec
+
+EVIL = '<script>alert(\'"&")</script>'
+
+
+def score(mean: float, low: float, high: float) -> dict[str, Any]:
+    return {
+        "mean": mean,
+        "low": low,
+        "high": high,
+        "per_seed": [low, high],
+        "within_seed_std": [0.125, 0.25],
+    }
+
+
+def put(folder: Path, name: str, value: Any) -> None:
+    (folder / name).write_text(json.dumps(value), encoding="utf-8")
+
+
+def put_run(folder: Path, name: str = "tmaze/expert", word: str = "up") -> Path:
+    """A whole run of two seeds; `name` and `word` are the text it shows."""
+    config = {"policy_temperature": 0.1, "width": 64, "note": word}
+    put(
+        folder,
+        "config.json",
+        {
+            "algorithm": "oryx",
+            "dataset": name,
+            "seeds": [4, 5],
+            "updates": 3000,
+            "config": config,
+            "version": "0.1.0",
+            "device": word,
+        },
+    )
+    space = ActionSpace("discrete", 5)
+    put(folder, "spec.json", Spec("tmaze", (word, "right"), (3, 3), space, 9).to_dict())
+    lines = [
+        {
+            "update": update,
+            "seconds": update / 10,
+            "metrics": {
+                "loss": [1.0 / update, 2.0 / update],
+                "max_logit": [5.0, 7.0],
+                "effective_sample_size": [0.5, 0.4],
+                word: [1.0, 1.0],
+            },
+        }
+        for update in (100, 200)
+    ]
+    (folder / "metrics.jsonl").write_text("\n".join(json.dumps(line) for line in lines) + "\n")
+    seeds = {
+        f"seed_{seed}": {
+            "step_0": {"step_count": 0, "elapsed_time": 0.0, "return": [0.0, 0.0]},
+            "step_1": {"step_count": 3000, "elapsed_time": 9.0, "return": [1.0, seed - 4.0]},
+            "absolute_metrics": {"return": [1.0, 1.0, 1.0, seed - 4.0]},
+        }
+        for seed in (4, 5)
+    }
+    put(folder, "eval.json", {"tmaze": {name: {"oryx": seeds}}})
+    summary = {
+        "metric": "success rate",
+        "episodes": 320,
+        "last": {"sampled": score(0.981, 0.96, 1.0), "greedy": score(0.9, 0.8, 1.0)},
+        "best": {"sampled": score(0.985, 0.97, 1.0)},
+    }
+    put(folder, "summary.json", summary)
+    put(
+        folder,
+        "dataset.json",
+        {
+            "name": name,
+            "fingerprint": "5f0d",
+            "transitions": 51234,
+            "episodes": 4000,
+            "agents": 2,
+            "returns": {"mean": 0.93, "std": 0.25, "min": 0.0, "max": 1.0},
+            "lengths": {"mean": 12.8, "min": 9, "max": 20},
+            "histogram": {"edges": [0.0, 0.5, 1.0], "counts": [280, 3720]},
+        },
+    )
+    steps = [{"actions": [word, "stay"], "reward": reward} for reward in (0.25, 0.5)]
+    captions = json.dumps([{"title": name, "return": 0.75, "steps": steps}])
+    frames = np.arange(3, dtype=np.uint8)[:, None, None, None] * np.ones((3, 4, 6, 3), np.uint8)
+    np.savez(folder / "replay.npz", captions=np.array(captions), frames_0=frames)
+    return folder
+
+
+def replay_data(text: str) -> Any:
+    """What the page hands to the viewer."""
+    found = re.search(r'id="replay-data">(.*?)</script>', text, re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def test_page_shows_the_run(tmp_path: Path) -> None:
+    written = page.write(put_run(tmp_path))
+    assert written == tmp_path / "report.html"
+    assert not list(tmp_path.glob("*.partial"))
+    text = written.read_text(encoding="utf-8")
+    assert '<span class="value">0.98</span> <span class="range">[0.96, 1.00]</span>' in text
+    assert "2 seeds × 320 sampled episodes with the final weights" in text
+    assert "trained in 20.0 s" in text
+    assert "oryx train oryx tmaze/expert --updates 3000 --seeds 4 5" in text
+    assert text.count('<tr><th scope="row">') + text.count('<tr class="chosen">') == 2 + 3
+    assert "0.960 1.000" in text  # each seed
+    assert "0.125 0.250" in text  # spread within a seed
+    assert "dataset mean 0.93" in text
+    assert "learned policy 0.875" in text  # mean of 0.75 and 1 of absolute_metrics
+    assert "51,234" in text
+    assert "<dt>policy temperature</dt><dd>0.1</dd>" in text
+    assert "Never above 7; rings above 100." in text
+    assert 'class="rings"' not in text
+
+
+def test_learning_curve_is_the_mean_of_seeds(tmp_path: Path) -> None:
+    text = page.write(put_run(tmp_path)).read_text(encoding="utf-8")
+    # From 0 to the mean of 0.5 and 1 on an axis from 0 to 1.
+    assert '<path class="mean" d="M0 1000L1000 250"/>' in text
+    assert '<th scope="row">3,000</th><td>0.750</td><td>[0.000, 1.000]</td><td>0.500</td>' in text
+
+
+def test_replay_holds_every_step(tmp_path: Path) -> None:
+    (episode,) = replay_data(page.write(put_run(tmp_path)).read_text(encoding="utf-8"))
+    assert (episode["frames"], episode["width"], episode["height"]) == (3, 6, 4)
+    assert episode["actions"] == [["up", "stay"], ["up", "stay"]]
+    assert episode["so_far"] == ["0", "0.25", "0.75"]
+    head, data = episode["sheet"].split(",")
+    assert head == "data:image/png;base64"
+    assert base64.b64decode(data).startswith(b"\x89PNG")
+
+
+def test_text_from_files_is_escaped(tmp_path: Path) -> None:
+    text = page.write(put_run(tmp_path, EVIL, EVIL)).read_text(encoding="utf-8")
+    assert "<script>alert" not in text
+    assert text.count("<script") == 2  # the viewer and its data
+    assert text.count("</script>") == 2
+    (episode,) = replay_data(text)
+    assert episode["actions"][0][0] == EVIL
+
+
+def test_page_loads_nothing(tmp_path: Path) -> None:
+    text = page.write(put_run(tmp_path)).read_text(encoding="utf-8")
+    assert "default-src 'none'" in text
+    assert not re.search(r"https?://|@import|url\(", text)
+    assert set(re.findall(r'(?:src|href)="([^"]*)"', text)) == {"data:,"}
+
+
+def test_page_of_many_frames_is_small(tmp_path: Path) -> None:
+    put_run(tmp_path)
+    frames = np.full((20, 200, 200, 3), 240, np.uint8)
+    for place, frame in enumerate(frames):
+        frame[10 * place : 10 * place + 10, 50:60] = (30, 110, 110)
+    captions = [{"title": str(n), "return": 1.0, "steps": []} for n in range(6)]
+    arrays = {f"frames_{n}": frames for n in range(6)}
+    np.savez(tmp_path / "replay.npz", captions=np.array(json.dumps(captions)), **arrays)
+    assert page.write(tmp_path).stat().st_size < 200_000
+
+
+def test_optional_files_may_be_missing(tmp_path: Path) -> None:
+    put_run(tmp_path)
+    for name in ("spec.json", "metrics.jsonl", "summary.json", "dataset.json", "replay.npz"):
+        (tmp_path / name).unlink()
+    text = page.write(tmp_path, tmp_path / "new" / "page.html").read_text(encoding="utf-8")
+    for name in ("spec.json", "metrics.jsonl", "summary.json", "dataset.json", "replay.npz"):
+        assert text.count(f"This run has no {name}, so ") == 1
+    # Without a summary the result is the mean of absolute_metrics, cut at the highest episode.
+    assert '<span class="metric">mean return</span> <span class="value">0.88</span>' in text
+    assert "[0.00, 1.00]" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("spec.json", '{"agents": 3}'),
+        ("metrics.jsonl", '{"update": 1\n{"update": 2, "metrics": {}}\n'),
+        ("summary.json", '{"metric": "x", "episodes": 3, "last": {"sampled": {}}}'),
+        ("dataset.json", "[]"),
+        ("replay.npz", "no zip"),
+    ],
+)
+def test_damaged_optional_file_is_told_quietly(tmp_path: Path, name: str, content: str) -> None:
+    (put_run(tmp_path) / name).write_text(content)
+    text = page.write(tmp_path).read_text(encoding="utf-8")
+    assert f"{name} of this run cannot be read (" in text
+
+
+def test_half_a_last_line_is_forgiven(tmp_path: Path) -> None:
+    with (put_run(tmp_path) / "metrics.jsonl").open("a") as file:
+        file.write('{"update": 300, "sec')
+    assert "trained in 20.0 s" in page.write(tmp_path).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["config.json", "eval.json"])
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(None, "is missing"), ("{", "is damaged"), ("{}", "is damaged"), ("[1]", "not an object")],
+)
+def test_required_files(tmp_path: Path, name: str, content: str | None, said: str) -> None:
+    path = put_run(tmp_path) / name
+    path.unlink() if content is None else path.write_text(content)
+    with pytest.raises(OryxError, match=said) as caught:
+        page.write(tmp_path)
+    assert str(path) in str(caught.value)
+    assert "oryx train" in str(caught.value)
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_folder_and_target_must_exist(tmp_path: Path) -> None:
+    with pytest.raises(OryxError, match="is not a folder"):
+        page.write(tmp_path / "nowhere")
+    with pytest.raises(OryxError, match="choose another place"):
+        page.write(put_run(tmp_path), tmp_path)
+
+
+def test_one_seed_has_no_interval(tmp_path: Path) -> None:
+    put_run(tmp_path)
+    (tmp_path / "summary.json").unlink()
+    steps = {"step_0": {"step_count": 10, "return": [3.0, 4.0]}}
+    put(tmp_path, "eval.json", {"e": {"t": {"oryx": {"seed_4": steps}}}})
+    text = page.write(tmp_path).read_text(encoding="utf-8")
+    assert '<span class="value">3.50</span>' in text
+    assert 'class="range"' not in text
+    assert "one seed says nothing about the spread between seeds" in text
+
+
+def test_alarms_stand_in_the_head_of_the_page(tmp_path: Path) -> None:
+    put_run(tmp_path)
+    lines = [
+        {"max_logit": [20.0, 1900.0], "effective_sample_size": [0.3, 0.3], "loss": [1.0, 1.0]},
+        {"max_logit": [20.0, 150.0], "effective_sample_size": [0.3, 0.01], "loss": [1.0, None]},
+        {"max_logit": [20.0, 150.0], "effective_sample_size": [0.3, 0.02]},
+    ]
+    text = "\n".join(json.dumps({"update": k * 10, "metrics": m}) for k, m in enumerate(lines))
+    (tmp_path / "metrics.jsonl").write_text(text)
+    written = page.write(tmp_path).read_text(encoding="utf-8")
+    head = written[: written.index("</header>")]
+    assert "Reached 1,900, above 100" in head
+    assert "Only 0.02 of the rows at the end, below 0.05" in head
+    assert "Not finite at update 10, seed 5." in head
