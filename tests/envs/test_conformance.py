@@ -14,7 +14,10 @@ from oryx_marl.errors import OryxError
 from oryx_marl.types import Spec
 
 EPISODES = 32
+SHORT = 6
+"""Steps that are short enough for every environment."""
 KEY = jax.random.key(7)
+KEYS = jax.random.split(KEY, EPISODES)
 
 
 @cache
@@ -36,48 +39,51 @@ def env(request):
 
 
 def draw_actions(env, observation, key):
-    """Random legal actions, one key per agent."""
-    action, keys = env.spec.action, jax.random.split(key, env.spec.num_agents)
+    """Random legal actions."""
+    action = env.spec.action
+    draws = jax.random.uniform(key, (env.spec.num_agents, action.size))
     if action.kind == "discrete":
-        # An absent agent may have no legal action; what it then does must not matter.
-        legal = observation.legal | ~observation.present[:, None]
-        return jax.vmap(jax.random.categorical)(keys, jnp.log(legal))
+        return jnp.where(observation.legal, draws, -1).argmax(axis=-1)
     low, high = jnp.array(action.low), jnp.array(action.high)
-    return jax.vmap(lambda k: jax.random.uniform(k, (action.size,), minval=low, maxval=high))(keys)
+    return low + (high - low) * draws
 
 
 def roll_out(env, key, steps):
-    """The reset and `steps` steps of random actions, [1 + steps, ...] each, and all states."""
-    reset_key, *keys = jax.random.split(key, 1 + steps)
+    """States and Steps of the reset and of `steps` random actions, [1 + steps, ...] each."""
 
-    def advance(carry, key):
+    def advance(carry, index):
         state, observation = carry
-        act_key, step_key = jax.random.split(key)
+        act_key, step_key = jax.random.split(jax.random.fold_in(key, index))
         state, step = env.step(state, draw_actions(env, observation, act_key), step_key)
         return (state, step.observation), (state, step)
 
-    first = env.reset(reset_key)
-    _, rest = jax.lax.scan(advance, (first[0], first[1].observation), jnp.stack(keys))
+    first = env.reset(key)
+    carry = (first[0], first[1].observation)
+    _, rest = jax.lax.scan(advance, carry, jnp.arange(steps))
     return jax.tree.map(lambda one, more: jnp.concatenate([one[None], more]), first, rest)
 
 
 @cache
 def short_roll_out(env):
-    return jax.jit(lambda key: roll_out(env, key, 6))
+    return jax.jit(lambda key: roll_out(env, key, SHORT))
 
 
 @cache
+def batch(env):
+    """Random episodes on the host: states and Steps, [EPISODES, 1 + steps, ...]."""
+    steps = env.spec.episode_limit or 50
+    play = jax.jit(jax.vmap(lambda key: roll_out(env, key, steps)))
+    return jax.device_get(play(KEYS))
+
+
 def episodes(env):
-    """Random episodes on the host, [EPISODES, 1 + steps, ...], and which steps are played.
+    """The Steps of random episodes and which of them are played.
 
     What comes after an end is undefined and left out: the step that ends is the last one.
     """
-    steps = env.spec.episode_limit or 50
-    play = jax.jit(jax.vmap(lambda key: roll_out(env, key, steps)))
-    _, logged = jax.device_get(play(jax.random.split(KEY, EPISODES)))
+    _, logged = batch(env)
     ended = (logged.terminal | logged.truncated).all(axis=-1)
-    played = np.cumsum(ended, axis=1) - ended == 0
-    return logged, played
+    return logged, np.cumsum(ended, axis=1) - ended == 0
 
 
 def assert_same(one, other, tolerance=0.0):
@@ -167,35 +173,34 @@ def test_deterministic_by_key(env):
     play = short_roll_out(env)
     assert_same(play(KEY), play(KEY))
     logged, _ = episodes(env)
-    ways = logged.observation.features[:, :7].reshape(EPISODES, -1)
+    ways = logged.observation.features[:, : 1 + SHORT].reshape(EPISODES, -1)
     assert len(np.unique(ways, axis=0)) > 1, "every key gives the same episode"
 
 
 def test_compiled_and_not_compiled_agree(env):
+    draw = jax.jit(lambda observation, key: draw_actions(env, observation, key))
+
     def play(reset, step):
-        state, first = reset(KEY)
-        steps = [first]
-        for key in jax.random.split(KEY, 4):
-            actions = draw_actions(env, steps[-1].observation, key)
-            state, answer = step(state, actions, key)
-            steps.append(answer)
-        return state, steps
+        state, answer = reset(KEY)
+        answers = [answer]
+        for key in KEYS[:3]:
+            state, answer = step(state, draw(answer.observation, key), key)
+            answers.append(answer)
+        return state, answers
 
     assert_same(play(env.reset, env.step), play(jax.jit(env.reset), jax.jit(env.step)), 1e-6)
 
 
 def test_batched_and_one_by_one_agree(env):
-    keys = jax.random.split(KEY, 6)
-    batch = jax.jit(jax.vmap(lambda key: roll_out(env, key, 6)))(keys)
-    one = short_roll_out(env)
-    stacked = jax.tree.map(lambda *parts: jnp.stack(parts), *(one(key) for key in keys))
-    assert_same(batch, stacked, 1e-6)
+    for index in range(6):
+        several = jax.tree.map(lambda x, i=index: x[i, : 1 + SHORT], batch(env))
+        assert_same(several, short_roll_out(env)(KEYS[index]), 1e-6)
 
 
 def test_rendering(env):
     states, _ = short_roll_out(env)(KEY)
     shapes = set()
-    for index in range(7):
+    for index in range(1 + SHORT):
         state = jax.tree.map(lambda x, i=index: x[i], states)
         assert env.render_text(state).strip()
         picture = env.render_rgb(state)

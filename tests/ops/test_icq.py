@@ -60,9 +60,25 @@ def test_td_targets_by_hand() -> None:
     next_values = jnp.array([1.0, 1 + np.log(3.0), 7.0])[:, None, None]
     uses_next = jnp.array([True, True, False])[:, None, None]
     rewards = jnp.array([1.0, 0.0, 3.0])[:, None, None]
-    found = icq.td_targets(rewards, next_values, uses_next, discount=0.5, temperature=1.0)
+    rows = jnp.ones((3, 1, 1), bool)
+    found = icq.td_targets(rewards, next_values, rows, uses_next, discount=0.5, temperature=1.0)
     expected = [1 + 0.5 * 0.5 * 1, 0.5 * 1.5 * (1 + np.log(3.0)), 3.0]
     np.testing.assert_allclose(found[:, 0, 0], expected, rtol=1e-6)
+
+
+def test_targets_with_a_trace_by_hand() -> None:
+    """γ = 1/2, λ = 1/2, one example, so every weight is 1; all next values are 4.
+
+    From the end: pair 4 goes on: 1 + 2 = 3. Pair 3 is terminal: 1. Pair 2 does not count, so pair 1
+    takes the plain next value: 1 + 2 = 3. Pair 0 mixes 4 and 3: 1 + (2 + 1.5) / 2 = 2.75.
+    """
+    shape = (1, 5, 1)
+    rows = jnp.array([1, 1, 0, 1, 1], bool).reshape(shape)
+    uses_next = jnp.array([1, 1, 0, 0, 1], bool).reshape(shape)
+    found = icq.td_targets(
+        jnp.ones(shape), jnp.full(shape, 4.0), rows, uses_next, 0.5, 1.0, trace=0.5
+    )
+    assert found[0, [0, 1, 3, 4], 0].tolist() == [2.75, 3.0, 1.0, 3.0]
 
 
 def test_advantages_by_hand() -> None:

@@ -114,12 +114,12 @@ def test_page_shows_the_run(tmp_path: Path) -> None:
     assert '<span class="value">0.98</span> <span class="range">[0.96, 1.00]</span>' in text
     assert "2 seeds × 320 sampled episodes with the final weights" in text
     assert "trained in 20.0 s" in text
-    assert "oryx train oryx tmaze/expert --updates 3000 --seeds 4 5" in text
+    assert "oryx train oryx tmaze/expert --updates 3000 --seeds 2 --first-seed 4" in text
     assert text.count('<tr><th scope="row">') + text.count('<tr class="chosen">') == 2 + 3
     assert "0.960 1.000" in text  # each seed
     assert "0.125 0.250" in text  # spread within a seed
     assert "dataset mean 0.93" in text
-    assert "learned policy 0.875" in text  # mean of 0.75 and 1 of absolute_metrics
+    assert "learned policy 0.75 (last" in text  # mean of 0.5 and 1
     assert "51,234" in text
     assert "<dt>policy temperature</dt><dd>0.1</dd>" in text
     assert "Never above 7; rings above 100." in text
@@ -177,8 +177,8 @@ def test_optional_files_may_be_missing(tmp_path: Path) -> None:
     text = page.write(tmp_path, tmp_path / "new" / "page.html").read_text(encoding="utf-8")
     for name in ("spec.json", "metrics.jsonl", "summary.json", "dataset.json", "replay.npz"):
         assert text.count(f"This run has no {name}, so ") == 1
-    # Without a summary the result is the mean of absolute_metrics, cut at the highest episode.
-    assert '<span class="metric">mean return</span> <span class="value">0.88</span>' in text
+    # Without a summary the result is the mean of the last evaluation, cut at the highest episode.
+    assert '<span class="metric">mean return</span> <span class="value">0.75</span>' in text
     assert "[0.00, 1.00]" in text
 
 
@@ -251,3 +251,37 @@ def test_alarms_stand_in_the_head_of_the_page(tmp_path: Path) -> None:
     assert "Reached 1,900, above 100" in head
     assert "Only 0.02 of the rows at the end, below 0.05" in head
     assert "Not finite at update 10, seed 5." in head
+
+
+def test_interval_is_cut_where_no_mean_can_be(tmp_path: Path) -> None:
+    put_run(tmp_path)
+    wide = {"metric": "success rate", "episodes": 32, "last": {"sampled": score(0.5, -0.4, 1.4)}}
+    wide["last"]["sampled"]["per_seed"] = [0.4, 0.6]
+    for metric in ("success rate", "return"):
+        put(tmp_path, "summary.json", wide | {"metric": metric})
+        assert "[0.00, 1.00]" in page.write(tmp_path).read_text(encoding="utf-8")
+    put(tmp_path, "summary.json", wide | {"metric": "delay"})
+    assert "[−0.40, 1.40]" in page.write(tmp_path).read_text(encoding="utf-8")
+
+
+def test_dataset_without_finite_returns(tmp_path: Path) -> None:
+    card = {"name": "logs", "transitions": 3, "episodes": 1, "agents": ["a", "b"]}
+    nothing = {"mean": None, "std": None, "min": None, "max": None}
+    put_run(tmp_path)
+    put(
+        tmp_path,
+        "dataset.json",
+        card | {"returns": nothing, "histogram": {"edges": [], "counts": []}},
+    )
+    text = page.write(tmp_path).read_text(encoding="utf-8")
+    assert "<dt>agents</dt><dd>2</dd>" in text
+    assert "dataset mean" not in text
+
+
+def test_dataset_with_one_return_needs_no_histogram(tmp_path: Path) -> None:
+    card = {"name": "logs", "returns": {"mean": 1.0}}
+    put_run(tmp_path)
+    put(tmp_path, "dataset.json", card | {"histogram": {"edges": [0.5, 1.5], "counts": [9]}})
+    text = page.write(tmp_path).read_text(encoding="utf-8")
+    assert "Every logged episode of logs has the return 1." in text
+    assert "plot histogram" not in text

@@ -32,6 +32,8 @@ class Config:
     learning_rate: float = 3e-4
     max_gradient_norm: float = 10.0
     discount: float = 0.99
+    trace: float = 0.0
+    """How far rewards reach back in a target: 0 one step (paper), 1 to the end of the window."""
     target_rate: float = 0.005
     """Share of the weights that the target network takes over at each update."""
     critic_weight: float = 1.0
@@ -108,9 +110,11 @@ def loss(
         targets = icq.td_targets(
             rewards,
             take_action(target_q, actions)[:, 1:],
+            rows,
             uses_next,
             config.discount,
             config.value_temperature,
+            config.trace,
         )
     critic = icq.critic_loss(q_taken[:, :-1], targets, rows)
 

@@ -41,6 +41,9 @@ BEHAVIOURS = {
     "planner-expert": Behaviour(noise_levels=(0.0,), random_colours=0.0),
     "planner-mixed": Behaviour(noise_levels=(0.0, 0.2, 0.4, 0.6, 0.8), random_colours=0.5),
 }
+"""Of the episodes of the default maze whose colours differ, the noise levels of the second solve
+about 1.00, 0.98, 0.67, 0.19 and 0.02; as a quarter has the same colour twice, its mean return is
+about 0.43. Both ends matter: clean solutions to learn from, and wanderings that lead nowhere."""
 
 
 class Plan(NamedTuple):
@@ -133,7 +136,8 @@ def record(
     if rows < 1:
         raise OryxError(f"a dataset needs at least one row, got rows={rows}")
     plan, key = make_plan(env), jax.random.key(seed)
-    levels, colours = jnp.array(behaviour.noise_levels), jnp.array(behaviour.random_colours)
+    levels = jnp.array(behaviour.noise_levels, jnp.float32)
+    colours = jnp.array(behaviour.random_colours, jnp.float32)
     logs: list[Log] = []
     finals: list[np.ndarray] = []
     total = 0

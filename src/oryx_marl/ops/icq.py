@@ -12,11 +12,14 @@ from oryx_marl.ops.distributions import take_action
 
 Rows = Bool[Array, "B T N"]
 Values = Float[Array, "B T N"]
+PairRows = Bool[Array, "B Tm1 N"]
+Pairs = Float[Array, "B Tm1 N"]
+"""One entry for each pair of steps (t, t+1)."""
 
 
 def td_rows(
     present: Rows, terminal: Rows, reset: Bool[Array, "B T"]
-) -> tuple[Bool[Array, "B Tm1 N"], Bool[Array, "B Tm1 N"]]:
+) -> tuple[PairRows, PairRows]:
     """Pairs (t, t+1) that enter the TD loss, and those of them whose next value is used.
 
     A pair of agent j counts iff j is present at t and either terminal_t^j holds, or t+1 is no reset
@@ -54,15 +57,33 @@ def effective_sample_size(
 
 
 def td_targets(
-    rewards: Float[Array, "B Tm1 N"],
-    next_values: Float[Array, "B Tm1 N"],
-    uses_next: Bool[Array, "B Tm1 N"],
+    rewards: Pairs,
+    next_values: Pairs,
+    rows: PairRows,
+    uses_next: PairRows,
     discount: float,
     temperature: float,
-) -> Float[Array, "B Tm1 N"]:
-    """y_t = r_t + γ w(Q⁻_{t+1}) Q⁻_{t+1}, with w = n · softmax over the batch of Q⁻ / α."""
-    weights = batch_weights(next_values, uses_next, temperature)
-    return rewards + discount * jnp.where(uses_next, weights * next_values, 0)
+    trace: float = 0.0,
+) -> Pairs:
+    """y_t = r_t + γ V_{t+1}, with V = w(Q⁻) Q⁻ and w = n · softmax over the batch of Q⁻ / α.
+
+    With a trace λ the next value is (1 - λ) V_{t+1} + λ y_{t+1} wherever pair t+1 counts too, so
+    rewards reach earlier steps at once instead of one step per target update.
+    """
+    values = jnp.where(
+        uses_next, batch_weights(next_values, uses_next, temperature) * next_values, 0
+    )
+
+    def backwards(later: Array, inputs: tuple[Array, ...]) -> tuple[Array, Array]:
+        reward, value, uses_next, next_counts = inputs
+        mixed = jnp.where(next_counts, (1 - trace) * value + trace * later, value)
+        target = reward + discount * jnp.where(uses_next, mixed, 0)
+        return target, target
+
+    next_counts = jnp.pad(rows[:, 1:], ((0, 0), (0, 1), (0, 0)))
+    by_time = [jnp.swapaxes(x, 0, 1) for x in (rewards, values, uses_next, next_counts)]
+    _, targets = jax.lax.scan(backwards, jnp.zeros_like(values[:, 0]), by_time, reverse=True)
+    return jnp.swapaxes(targets, 0, 1)
 
 
 def own_advantage(

@@ -13,8 +13,8 @@ HIGHEST_LOGIT = 100.0
 """Logits stay near 20 when all is well and pass 1,000 when labels are illegal."""
 LOWEST_SHARE = 0.05
 """Effective sample size as a share of the rows: below this, hardly any row is learned from."""
-LOWEST_ROWS = 5.0
-"""The same where it is logged as a number of rows."""
+HIGHEST_SHARE = 0.95
+"""Above this the weights are nearly equal; no fault, but worth saying."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,8 @@ def _logit(values: Float[np.ndarray, "S lines"]) -> Alarm:
 def _sample_size(values: Float[np.ndarray, "S lines"]) -> Alarm:
     """The smallest over seeds at the end."""
     last = float(np.min(values[:, -1]))
-    is_share = float(np.max(values)) <= 1.0 + 1e-6
-    limit = LOWEST_SHARE if is_share else LOWEST_ROWS
-    unit = "of the rows" if is_share else "rows"
-    now, border = f"{numbers.one(last)} {unit}", numbers.one(limit)
-    if last < limit:
-        return Alarm(True, f"Only {now} at the end, below {border}: raise the temperature.")
-    equal = " Near 1 the weights are equal: plain cloning." if is_share and last > 0.95 else ""
-    return Alarm(False, f"{now} at the end; rings below {border}.{equal}")
+    now, limit = f"{numbers.one(last)} of the rows", numbers.one(LOWEST_SHARE)
+    if last < LOWEST_SHARE:
+        return Alarm(True, f"Only {now} at the end, below {limit}: raise the temperature.")
+    equal = " Near 1 all rows count alike: plain cloning." if last > HIGHEST_SHARE else ""
+    return Alarm(False, f"{now} at the end; rings below {limit}.{equal}")

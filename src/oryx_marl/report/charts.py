@@ -63,14 +63,13 @@ def learning_curve(
     mean: Float[np.ndarray, "points"],
     low: Float[np.ndarray, "points"],
     high: Float[np.ndarray, "points"],
-    reference: float | None = None,
+    reference: float,
 ) -> str:
     """Mean, band and one faint line per seed over updates; `reference` is a dashed level."""
-    across = axis(updates.tolist(), is_tight=True)
-    levels = [] if reference is None else [reference]
-    up = axis([*scores.ravel().tolist(), *low.tolist(), *high.tolist(), *levels], 5)
+    across = axis([0.0, *updates.tolist()], is_tight=True)
+    up = axis([*scores.ravel().tolist(), *low.tolist(), *high.tolist(), reference], 5)
     drawing = [_band(across, up, updates, low, high)]
-    if reference is not None:
+    if math.isfinite(reference):
         drawing.append(_line(across, up, np.array([across.low, across.high]), reference, "level"))
     drawing += [_line(across, up, updates, seed, "seed") for seed in scores]
     drawing.append(_line(across, up, updates, mean, "mean"))
@@ -123,8 +122,8 @@ def small(
     mean = np.array([part.mean() if part.size else np.nan for part in parts])
     low = np.array([part.min() if part.size else np.nan for part in parts])
     high = np.array([part.max() if part.size else np.nan for part in parts])
-    means = mean[np.isfinite(mean)]
-    is_log = bool(np.nanmin(low, initial=np.inf) > 0) and np.ptp(np.log10(means)) > 2
+    lows, means = low[np.isfinite(low)], mean[np.isfinite(mean)]
+    is_log = bool(lows.size and lows.min() > 0 and np.ptp(np.log10(means)) > 2)
     if is_log:
         mean, low, high = np.log10(mean), np.log10(low), np.log10(high)
         ends = (float(np.floor(np.nanmin(low))), float(np.ceil(np.nanmax(high))))

@@ -1,10 +1,10 @@
 """One self-contained page for a run: the result, the replay, the curves, how to make it again."""
 
 import base64
+import dataclasses
 import hashlib
 import json
 import os
-import shlex
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 
 from oryx_marl import __version__
 from oryx_marl.errors import OryxError
-from oryx_marl.report import alarms, charts, interval, numbers, replay
+from oryx_marl.report import again, alarms, charts, interval, numbers, replay
 from oryx_marl.report.run import Metrics, Run, Score, Summary, read
 
 WEIGHTS = {"last": "final weights", "best": "best checkpoint"}
@@ -106,20 +106,33 @@ def _headline(run: Run) -> str:
 
 def _result(run: Run) -> tuple[str, Score, str]:
     """The metric's name, the score that heads the page, and a sentence on what it is."""
-    seeds = len(run.curve.final)
     if run.summary is not None:
         (weights, acting), score = next(iter(run.summary.scores.items()))
         seeds = len(score.per_seed) or len(run.config["seeds"])
         episodes = numbers.one(run.summary.episodes)
         made = f"{_count(seeds, 'seed')} × {episodes} {acting} episodes"
         explained = f"{made} with the {WEIGHTS[weights]}{_over(seeds, score)}."
-        return run.summary.metric, score, explained
-    mean, low, high = (float(part[0]) for part in interval.over_seeds(run.curve.final[:, None]))
-    low, high = np.clip([low, high], run.curve.lowest, run.curve.highest).tolist()
-    score = Score(mean, low, high, tuple(run.curve.final.tolist()), ())
-    made = f"{_count(seeds, 'seed')} × {_count(run.curve.final_episodes, 'episode')}"
-    explained = f"{made} of the final evaluation{_over(seeds, score)}."
-    return "mean return", score, explained
+        return run.summary.metric, _cut(run, score), explained
+    seeds = len(run.curve.last)
+    mean, low, high = (float(part[0]) for part in interval.over_seeds(run.curve.last[:, None]))
+    score = Score(mean, low, high, tuple(run.curve.last.tolist()), ())
+    made = f"{_count(seeds, 'seed')} × {_count(run.curve.last_episodes, 'episode')}"
+    explained = f"{made} of the last evaluation{_over(seeds, score)}."
+    return "mean return", _cut(run, score), explained
+
+
+def _cut(run: Run, score: Score) -> Score:
+    """The interval without what no mean can be: Student's t knows of no bounds."""
+    metric = "return" if run.summary is None else run.summary.metric
+    if metric.endswith("rate"):
+        bounds = (0.0, 1.0)
+    elif metric.endswith("return"):
+        seen = (run.curve.lowest, run.curve.highest, *score.per_seed)
+        bounds = (min(seen), max(seen))
+    else:
+        return score
+    low, high = np.clip([score.low, score.high], *bounds).tolist()
+    return dataclasses.replace(score, low=low, high=high)
 
 
 def _over(seeds: int, score: Score) -> str:
@@ -150,14 +163,14 @@ def _curve(run: Run) -> str:
     curve = run.curve
     mean, low, high = interval.over_seeds(curve.scores)
     low, high = (np.clip(side, curve.lowest, curve.highest) for side in (low, high))
-    reference = run.dataset.mean_return if run.dataset is not None else None
+    reference = run.dataset.mean_return if run.dataset is not None else np.nan
     updates = curve.updates.astype(np.float64)
     chart = charts.learning_curve(updates, curve.scores, mean, low, high, reference)
     seeds = len(curve.seeds)
     keys = [("mean", f"mean of {_count(seeds, 'seed')}")]
     if seeds > 1:
         keys += [("band", "95% interval over seeds"), ("seed", "each seed")]
-    if reference is not None:
+    if np.isfinite(reference):
         keys.append(("level", f"dataset mean {numbers.one(reference)}"))
     text = "Mean return of the evaluation episodes during training."
     if seeds > 1:
@@ -183,17 +196,20 @@ def _dataset(run: Run) -> str:
     card = run.dataset
     if card is None:
         return _absent(run, "Dataset", "dataset.json", "the dataset is not described here")
-    chart = ""
-    if card.counts.size:
-        policy = float(run.curve.final.mean())
+    chart, text = "", f"Returns of the logged episodes of {card.name}."
+    if card.counts.size == 1:
+        text = (
+            f"Every logged episode of {card.name} has the return {numbers.one(card.mean_return)}."
+        )
+    elif card.counts.size:
+        policy = float(run.curve.last.mean())
         levels = {"level": card.mean_return, "policy": policy}
         finite = {kind: value for kind, value in levels.items() if np.isfinite(value)}
         keys = [
             ("level", f"dataset mean {numbers.one(card.mean_return)}"),
-            ("policy", f"learned policy {numbers.one(policy)}"),
+            ("policy", f"learned policy {numbers.one(policy)} (last evaluation)"),
         ]
         chart = _legend(keys) + charts.histogram(card.edges, card.counts, finite)
-    text = f"Returns of the logged episodes of {card.name}."
     facts = {name: numbers.one(value) for name, value in card.facts.items()}
     mark = f'<p class="quiet">Fingerprint <code>{escape(card.fingerprint)}</code></p>'
     return _section("Dataset", text, chart + _pairs(facts) + (mark if card.fingerprint else ""))
@@ -215,7 +231,8 @@ def _results(run: Run) -> str:
     head = "".join(f'<th scope="col">{name}</th>' for name in heads)
     chosen = next(iter(summary.scores))
     rows = []
-    for (weights, acting), score in summary.scores.items():
+    for (weights, acting), found in summary.scores.items():
+        score = _cut(run, found)
         mean, low, high = numbers.together([score.mean, score.low, score.high], extra=1)
         between = f"[{low}, {high}]" if np.isfinite(score.low) else numbers.MISSING
         mark = ' class="chosen"' if (weights, acting) == chosen else ""
@@ -289,14 +306,10 @@ def _settings(run: Run) -> str:
 def _again(run: Run) -> str:
     """The command that makes this run."""
     config = run.config
-    words = ["oryx", "train", config["algorithm"], config["dataset"]]
-    words += ["--updates", str(config["updates"])]
-    words += ["--seeds", *[str(seed) for seed in config["seeds"]]]
-    made = [f"oryx-marl {config['version']}"] if config.get("version") else []
-    made += [f"on {config['device']}"] if config.get("device") else []
-    origin = f" This run was made with {' '.join(made)}." if config.get("version") else ""
-    text = f"Add the settings above where they differ from the defaults.{origin}"
-    return _section("Make it again", text, f"<pre>{escape(shlex.join(words))}</pre>")
+    made = f"oryx-marl {config['version']}" if config.get("version") else "oryx-marl"
+    made += f" on {config['device']}" if config.get("device") else ""
+    text = f"This run was made with {made}."
+    return _section("Make it again", text, f"<pre>{escape(again.command(config))}</pre>")
 
 
 def _section(title: str, text: str, body: str) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int, UInt8
 
 from oryx_marl.errors import OryxError
+from oryx_marl.report.again import flatten
 from oryx_marl.types import Spec
 
 T = TypeVar("T")
@@ -31,10 +32,10 @@ class Curve:
     lowest: float
     """Lowest return of any episode: no mean can be below it."""
     highest: float
-    final: Float[np.ndarray, "S"]
-    """Mean return of each seed at the end: `absolute_metrics`, or the last evaluation."""
-    final_episodes: int
-    """Episodes of each seed behind `final`."""
+    last: Float[np.ndarray, "S"]
+    """Mean return of each seed at its last evaluation."""
+    last_episodes: int
+    """Episodes of each seed behind `last`."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ class DatasetCard:
     fingerprint: str
     facts: dict[str, float]
     mean_return: float
+    """NaN where no return is a number."""
     edges: Float[np.ndarray, "edges"]
     counts: Float[np.ndarray, "bins"]
 
@@ -187,7 +189,7 @@ def _config(path: Path) -> dict[str, Any]:
         "dataset": str(config["dataset"]),
         "seeds": [int(seed) for seed in config["seeds"]],
         "updates": int(config["updates"]),
-        "config": dict(config.get("config", {})),
+        "config": flatten(dict(config.get("config", {}))),
     }
 
 
@@ -197,22 +199,26 @@ def _curve(path: Path, algorithm: str) -> Curve:
     algorithms: dict[str, Any] = next(iter(tasks.values()), {})
     by_seed: dict[str, Any] = algorithms.get(algorithm) or next(iter(algorithms.values()), {})
     points: dict[tuple[int, int], np.ndarray] = {}
-    final: list[np.ndarray] = []
-    for row, steps in enumerate(by_seed.values()):
+    last: list[np.ndarray] = []
+    # The absolute metrics belong to the best weights, not the last: they only widen the range.
+    absolute: list[np.ndarray] = []
+    for row, (seed, steps) in enumerate(by_seed.items()):
         for name, step in steps.items():
-            if name != "absolute_metrics":
+            if name == "absolute_metrics":
+                absolute.append(_floats(step.get("return", [])))
+            else:
                 points[row, int(step["step_count"])] = _returns(step)
-        mine = [update for seed, update in points if seed == row]
-        absolute = steps.get("absolute_metrics")
-        if absolute or mine:
-            final.append(_returns(absolute) if absolute else points[row, max(mine)])
+        mine = [update for other, update in points if other == row]
+        if not mine:
+            raise ValueError(f"{seed} has no evaluation")
+        last.append(points[row, max(mine)])
     if not points:
         raise ValueError("it holds no evaluation")
     updates = sorted({update for _, update in points})
     scores = np.full((len(by_seed), len(updates)), np.nan)
     for (row, update), returns in points.items():
         scores[row, updates.index(update)] = returns.mean()
-    everything = np.concatenate([*points.values(), *final])
+    everything = np.concatenate([*points.values(), *absolute])
     everything = everything[np.isfinite(everything)]
     return Curve(
         seeds=tuple(name.removeprefix("seed_") for name in by_seed),
@@ -220,8 +226,8 @@ def _curve(path: Path, algorithm: str) -> Curve:
         scores=scores,
         lowest=float(everything.min(initial=math.inf)),
         highest=float(everything.max(initial=-math.inf)),
-        final=np.array([returns.mean() for returns in final]),
-        final_episodes=min(len(returns) for returns in final),
+        last=np.array([returns.mean() for returns in last]),
+        last_episodes=min(len(returns) for returns in last),
     )
 
 
@@ -288,15 +294,15 @@ def _dataset(path: Path) -> DatasetCard:
     facts: dict[str, Any] = {
         name: values.get(name) for name in ("episodes", "transitions", "agents")
     }
+    if isinstance(facts["agents"], list):
+        facts["agents"] = len(facts["agents"])
     facts |= {f"return, {name}": returns.get(name) for name in ("mean", "std", "min", "max")}
     facts |= {f"episode length, {name}": lengths.get(name) for name in ("mean", "min", "max")}
     return DatasetCard(
         name=str(values["name"]),
         fingerprint=str(values.get("fingerprint", "")),
-        facts={
-            name: value for name, value in facts.items() if isinstance(value, str | int | float)
-        },
-        mean_return=float(returns["mean"]),
+        facts={name: float(value) for name, value in facts.items() if value is not None},
+        mean_return=float(_floats(returns["mean"])[0]),
         edges=edges,
         counts=counts,
     )

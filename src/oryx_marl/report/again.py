@@ -1,0 +1,61 @@
+"""The command that makes a run again, from its config.json."""
+
+import dataclasses
+import shlex
+from typing import Any
+
+from oryx_marl import config as configs
+from oryx_marl import registry
+from oryx_marl.errors import OryxError
+from oryx_marl.train.offline import TrainSettings
+
+
+def command(config: dict[str, Any]) -> str:
+    """`oryx train ...` with every setting that is not the default."""
+    words = ["oryx", "train", config["algorithm"], config["dataset"]]
+    words += ["--updates", str(config["updates"]), "--seeds", str(len(config["seeds"]))]
+    first = min(config["seeds"], default=0)
+    words += ["--first-seed", str(first)] if first else []
+    chosen = {name: value for name, value in config.items() if name in _run_defaults()}
+    words += _flags(chosen, _run_defaults())
+    words += _flags(flatten(config["config"]), _defaults(config["algorithm"]))
+    return shlex.join(words)
+
+
+def flatten(values: dict[str, Any]) -> dict[str, Any]:
+    """Nested settings side by side, as the command line takes them."""
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        flat |= flatten(value) if isinstance(value, dict) else {name: value}
+    return flat
+
+
+def _run_defaults() -> dict[str, Any]:
+    """Settings of a run that are flags of their own, beside its length and its seeds."""
+    settings = dataclasses.asdict(TrainSettings())
+    apart = ("updates", "seeds", "first_seed")
+    return {k: v for k, v in settings.items() if k not in apart} | {"leave_out_bad_rows": False}
+
+
+def _defaults(algorithm: str) -> dict[str, Any]:
+    """What the algorithm does when told nothing; empty where it is not one of ours."""
+    try:
+        return flatten(configs.to_dict(registry.load("algorithms", algorithm).Config()))
+    except (OryxError, ImportError):
+        return {}
+
+
+def _flags(values: dict[str, Any], defaults: dict[str, Any]) -> list[str]:
+    """One flag per setting that is not at its default."""
+    words = []
+    for name, value in values.items():
+        if name in defaults and defaults[name] == value:
+            continue
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{flag}" if value else f"--no-{flag}")
+        elif isinstance(value, list | tuple):
+            words += [f"--{flag}", *[str(part) for part in value]]
+        else:
+            words += [f"--{flag}", str(value)]
+    return words
