@@ -29,7 +29,7 @@ from oryx_marl.networks.sable import NetworkConfig
 from oryx_marl.train.offline import TrainSettings
 
 ORYX = oryx.Config()
-PAPER = oryx.Config(network=NetworkConfig(decay_scale=0.5))
+PAPER = oryx.Config(network=NetworkConfig(decay_scale=0.5, remember_last_action=False), trace=0.0)
 VARIANTS = {
     "oryx": ORYX,
     "oryx-paper-settings": PAPER,
@@ -78,7 +78,13 @@ def run_cell(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         work = experiment.Experiment(
-            "oryx", config, dataset, Path(folder) / "run", settings, leave_out_bad_rows=illegal
+            "oryx",
+            config,
+            dataset,
+            Path(folder) / "run",
+            settings,
+            experiment.EvaluationSettings(replays=0),
+            leave_out_bad_rows=illegal,
         )
         summary = experiment.run(work)
         described = work.describe()
@@ -115,6 +121,47 @@ def commit() -> str:
     return found.stdout.strip() or "unknown"
 
 
+DESCRIPTIONS = {
+    "oryx": "**Oryx**",
+    "oryx-paper-settings": "Oryx, the paper's settings for T-Maze",
+    "own-advantage": "Oryx, own advantage",
+    "cloning": "plain cloning",
+    "without-memory": "without memory",
+    "without-memory-length-2": "trained on windows of 2 steps (the paper's ablation of memory)",
+    "without-autoregressive": "without autoregressive actions",
+    "without-icq": "without ICQ (Q-learning alone)",
+}
+
+
+def markdown(out: Path) -> str:
+    """The table of the README: sampled success, mean [95% over seeds], by variant and data."""
+    records = [json.loads(path.read_text()) for path in sorted(out.glob("*.json"))]
+    scores = {r["cell"]: r["scores"]["last"]["sampled"] for r in records}
+    columns = {
+        "planner-expert": "`planner-expert`",
+        "planner-mixed": "`planner-mixed`",
+        "planner-expert-3-percent-illegal": "`planner-expert`, 3% illegal labels",
+    }
+    lines = [f"| | {' | '.join(columns.values())} |", "|---|" + "---|" * len(columns)]
+    for variant, description in DESCRIPTIONS.items():
+        found = [scores.get(f"{variant}/{data}") for data in columns]
+        if any(found):
+            cells = [
+                f"{s['mean']:.3f} [{max(s['low'], 0):.3f}, {min(s['high'], 1):.3f}]" if s else ""
+                for s in found
+            ]
+            lines.append(f"| {description} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def write_readme(out: Path, readme: Path) -> None:
+    """Puts the table between its two markers."""
+    before, rest = readme.read_text().split("<!-- results:tmaze_planner -->\n")
+    _, after = rest.split("<!-- /results -->", 1)
+    marker = "<!-- results:tmaze_planner -->\n"
+    readme.write_text(f"{before}{marker}{markdown(out)}\n<!-- /results -->{after}")
+
+
 def print_table(out: Path) -> None:
     print(f"{'cell':45} {'sampled':>22} {'greedy':>8} {'best':>6} {'ESS':>5} {'logit':>6} {'s':>5}")
     for path in sorted(out.glob("*.json")):
@@ -141,7 +188,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/tmaze_planner"))
     parser.add_argument("--commit", default=commit())
     parser.add_argument("--table", action="store_true", help="print the results and run nothing")
+    parser.add_argument("--readme", type=Path, help="put the table into this file, run nothing")
     arguments = parser.parse_args()
+    if arguments.readme:
+        write_readme(arguments.out, arguments.readme)
+        return
     arguments.out.mkdir(parents=True, exist_ok=True)
     files = {name: arguments.out / f"{name.replace('/', '--')}.json" for name in arguments.only}
     todo = [] if arguments.table else [n for n in arguments.only if not files[n].exists()]

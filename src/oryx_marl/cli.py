@@ -6,26 +6,35 @@ import sys
 import typing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import tyro
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 from tyro.extras import SubcommandApp
 
-from oryx_marl import envs, experiment, registry
+from oryx_marl import experiment, registry
 from oryx_marl.algorithms import oryx
 from oryx_marl.data import catalog, stats
+from oryx_marl.envs import base
 from oryx_marl.errors import OryxError
 from oryx_marl.eval import metrics
 from oryx_marl.eval.evaluator import Evaluator
 from oryx_marl.experiment import EvaluationSettings, Experiment
 from oryx_marl.report import page
-from oryx_marl.train.offline import Interrupted, TrainSettings
+from oryx_marl.train.offline import StoppedError, TrainSettings
 from oryx_marl.train.progress import training_bar
 
 console = Console()
 errors = Console(stderr=True)
+
+FLAGS = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
+"""Flags are called as the settings are, without the name of the group they belong to."""
+
+
+DatasetName: TypeAlias = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATASET")]
+RunFolder: TypeAlias = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
 
 
 def _train(work: Experiment, resume: bool) -> dict[str, Any]:
@@ -33,23 +42,28 @@ def _train(work: Experiment, resume: bool) -> dict[str, Any]:
         return experiment.run(work, resume, report)
 
 
-def _interval(scores: dict[str, Any], bounds: tuple[float, float] | None = None) -> str:
+def _interval(scores: dict[str, Any], metric: str) -> str:
     if scores["low"] is None:
         return f"{scores['mean']:.2f} (one seed: no interval)"
     low, high = scores["low"], scores["high"]
-    if bounds is not None:
-        low, high = max(low, bounds[0]), min(high, bounds[1])
+    if metric.endswith("rate"):
+        low, high = max(low, 0.0), min(high, 1.0)
     return f"{scores['mean']:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def _print_scores(summary: dict[str, Any]) -> None:
-    table = Table("weights", "acting", "mean [95% over seeds]", "per seed")
+def _show(summary: dict[str, Any], out: Path) -> None:
+    """The scores, the page and, as the last line, the result."""
+    metric = summary["metric"]
+    table = Table("weights", "acting", f"{metric} \\[95% over seeds]", "per seed")
     for which in ("last", "best"):
         for acting in ("sampled", "greedy"):
             scores = summary[which][acting]
             per_seed = " ".join(f"{value:.2f}" for value in scores["per_seed"])
-            table.add_row(which, acting, _interval(scores), per_seed)
+            table.add_row(which, acting, Text(_interval(scores, metric)), per_seed)
     console.print(table)
+    console.print(f"page: {page.write(out)}", soft_wrap=True)
+    result = _interval(summary["last"]["sampled"], metric)
+    console.print(f"{metric} {result}", markup=False, highlight=False)
 
 
 @dataclass(frozen=True)
@@ -88,9 +102,7 @@ class Demo:
         )
         config = oryx.Config(learning_rate=1e-3)
         summary = _train(Experiment("oryx", config, dataset, out, settings), resume=False)
-        _print_scores(summary)
-        console.print(f"page: {page.write(out)}")
-        console.print(f"success rate {_interval(summary['last']['sampled'], (0, 1))}")
+        _show(summary, out)
 
 
 @dataclass(frozen=True)
@@ -98,7 +110,7 @@ class _Train:
     """Fields that every algorithm's `train` command has."""
 
     algorithm: typing.ClassVar[str]
-    dataset: tyro.conf.Positional[str]
+    dataset: DatasetName
     """Name (see `oryx data list`) or folder of a dataset."""
     train: TrainSettings = field(default_factory=TrainSettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
@@ -126,9 +138,7 @@ class _Train:
         if not summary:
             console.print(f"trained; there is no environment to score in. Run: {out}")
             return
-        _print_scores(summary)
-        console.print(f"page: {page.write(out)}")
-        console.print(f"return {_interval(summary['last']['sampled'])}")
+        _show(summary, out)
 
 
 def _train_commands() -> dict[str, type]:
@@ -151,7 +161,7 @@ def _train_commands() -> dict[str, type]:
 class Eval:
     """Score a run's newest weights on fresh episodes."""
 
-    run_folder: tyro.conf.Positional[Path]
+    run_folder: RunFolder
     """Folder of the run."""
     episodes: int = 320
     """Episodes per seed."""
@@ -164,7 +174,7 @@ class Eval:
 
     def run(self) -> None:
         loaded = experiment.load(self.run_folder)
-        env = envs.base.make(loaded.spec)
+        env = base.make(loaded.spec)
         evaluator = Evaluator(loaded.algorithm, env, loaded.config["seeds"])
         stream = experiment.STREAMS["replay"] + 1 + self.stream
         network = loaded.state.learners.network
@@ -176,7 +186,8 @@ class Eval:
             acting = "greedy" if self.greedy else "sampled"
             console.print(
                 f"update {loaded.update:,}, {len(returns)} seeds x {self.episodes} {acting} "
-                f"episodes: return {_interval(scores)}"
+                f"episodes: {env.return_name} {_interval(scores, env.return_name)}",
+                markup=False,
             )
 
 
@@ -190,7 +201,7 @@ class DataList:
     def run(self) -> None:
         entries = catalog.names()
         if self.json:
-            print(json.dumps([dataclasses.asdict(entry) for entry in entries]))  # noqa: T201
+            print(json.dumps([entry._asdict() for entry in entries]))  # noqa: T201
             return
         table = Table("name", "where", "what")
         for entry in entries:
@@ -202,7 +213,7 @@ class DataList:
 class DataInfo:
     """Statistics of a dataset."""
 
-    dataset: tyro.conf.Positional[str]
+    dataset: DatasetName
     """Name or folder."""
     json: bool = False
     """Print JSON."""
@@ -240,7 +251,7 @@ def _short(value: Any) -> str:
 class DataMake:
     """Make a dataset by its recipe."""
 
-    name: tyro.conf.Positional[str]
+    name: DatasetName
     """Name of the recipe, such as tmaze/planner-mixed."""
     rows: int | None = None
     """Logged steps (default: the recipe's)."""
@@ -260,7 +271,7 @@ class DataMake:
 class Report:
     """Write a run's page: curves, scores and a replay in one self-contained file."""
 
-    run_folder: tyro.conf.Positional[Path]
+    run_folder: RunFolder
     """Folder of the run."""
 
     def run(self) -> None:
@@ -271,14 +282,14 @@ def _app() -> SubcommandApp:
     """Every command by name; algorithms are found on disk."""
     train, data, app = SubcommandApp(), SubcommandApp(), SubcommandApp()
     for name, command in _train_commands().items():
-        train.command(command, name=name)
+        train.command(name=name)(command)
     for name, command in {"list": DataList, "info": DataInfo, "make": DataMake}.items():
-        data.command(command, name=name)
-    app.command(Demo, name="demo")
+        data.command(name=name)(command)
+    app.command(name="demo")(Demo)
     app.command(train, name="train", help="Train an algorithm on a dataset.")
-    app.command(Eval, name="eval")
+    app.command(name="eval")(Eval)
     app.command(data, name="data", help="List, describe and make datasets.")
-    app.command(Report, name="report")
+    app.command(name="report")(Report)
     return app
 
 
@@ -288,11 +299,11 @@ def main(arguments: list[str] | None = None) -> None:
         prog="oryx",
         description="Learn coordinated multi-agent policies from logged data.",
         args=arguments,
-        config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
+        config=FLAGS,
     )
     try:
         command.run()
-    except Interrupted as stop:
+    except StoppedError as stop:
         errors.print(str(stop), highlight=False)
         sys.exit(130)
     except (OryxError, OSError) as error:

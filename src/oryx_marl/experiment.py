@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,12 @@ import numpy as np
 
 import oryx_marl
 from oryx_marl import config as configs
-from oryx_marl import envs, registry
+from oryx_marl import registry
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.data import check, stats
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.sampler import put_on_device
+from oryx_marl.envs import base
 from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
 from oryx_marl.eval import metrics
@@ -49,8 +50,8 @@ class Experiment:
     """The algorithm's Config."""
     dataset: Dataset
     out: Path
-    train: offline.TrainSettings = offline.TrainSettings()
-    evaluation: EvaluationSettings = EvaluationSettings()
+    train: offline.TrainSettings = field(default_factory=offline.TrainSettings)
+    evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     leave_out_bad_rows: bool = False
     """Train on faulty data all the same, without the rows that would poison it."""
 
@@ -63,6 +64,7 @@ class Experiment:
             **configs.to_dict(self.train),
             "seeds": self.train.seed_numbers,
             "config": configs.to_dict(self.config),
+            "evaluation": configs.to_dict(self.evaluation),
             "leave_out_bad_rows": self.leave_out_bad_rows,
             "version": oryx_marl.__version__,
             "jax": jax.__version__,
@@ -90,20 +92,18 @@ def run(
     folder.write("spec.json", dataset.spec.to_dict())
     folder.write("dataset.json", stats.describe(dataset))
 
-    settings, evaluation = experiment.train, experiment.evaluation
-    evaluator, evaluate = None, None
-    if dataset.spec.environment:
-        env = envs.base.make(dataset.spec)
-        evaluator = Evaluator(algorithm, env, settings.seed_numbers)
-
-        def evaluate(weights: Any, update: int) -> np.ndarray:
-            return evaluator.returns(weights, update, evaluation.episodes_while_training)
-
-    state = offline.train(
-        algorithm, put_on_device(dataset), settings, folder, evaluate, resume, on_progress
-    )
-    if evaluator is None:
+    settings, data = experiment.train, put_on_device(dataset)
+    if not dataset.spec.environment:
+        offline.train(algorithm, data, settings, folder, None, resume, on_progress)
         return {}
+    env = base.make(dataset.spec)
+    evaluator = Evaluator(algorithm, env, settings.seed_numbers)
+    episodes = experiment.evaluation.episodes_while_training
+
+    def evaluate(weights: Any, update: int) -> np.ndarray:
+        return evaluator.returns(weights, update, episodes)
+
+    state = offline.train(algorithm, data, settings, folder, evaluate, resume, on_progress)
     return _finish(experiment, folder, evaluator, env, state)
 
 
@@ -117,6 +117,7 @@ def _finish(
     """Final scores, marl-eval file and replays."""
     evaluation, spec = experiment.evaluation, experiment.dataset.spec
     summary, best_returns = score(evaluator, state, evaluation.episodes)
+    summary["metric"] = env.return_name
     folder.write("summary.json", summary)
     evaluations = metrics.marl_eval(
         spec.environment,
@@ -136,7 +137,7 @@ def score(
     evaluator: Evaluator, state: offline.TrainState, episodes: int
 ) -> tuple[dict[str, Any], np.ndarray]:
     """Last and best weights, sampled and greedy, on fresh episodes; and the best's returns."""
-    summary: dict[str, Any] = {"metric": "return", "episodes": episodes}
+    summary: dict[str, Any] = {"episodes": episodes}
     weights = {"last": state.learners.network, "best": state.best}
     for which, network in weights.items():
         sampled = evaluator.returns(network, STREAMS[which], episodes)
@@ -153,7 +154,8 @@ def save_replay(
 ) -> None:
     """Pictures and actions of a few sampled episodes of the first seed, for the page."""
     trace = jax.device_get(evaluator.trace(state.learners.network, STREAMS["replay"], episodes))
-    arrays, captions = {}, []
+    arrays: dict[str, Any] = {}
+    captions = []
     for index in range(episodes):
         length = int(trace.live[:, index].sum())
         states = [jax.tree.map(lambda x: x[t, index], trace.states) for t in range(length)]  # noqa: B023

@@ -44,7 +44,7 @@ class Spec:
     state_size: int = 0
     """Width of the global state, 0 where there is none."""
     shared_reward: bool = True
-    environment_config: Mapping[str, Any] = field(default_factory=dict)
+    environment_config: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Keyword arguments that build the environment again."""
 
     @property

@@ -19,6 +19,7 @@ CONFIG = oryx.Config(
     value_temperature=2.0,
     policy_temperature=1.0,
     critic_weight=0.25,
+    trace=0.0,
 )
 IDS = jnp.arange(2)
 

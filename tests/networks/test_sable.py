@@ -44,7 +44,7 @@ def history(seed: int, T: int = 12, absences: bool = False) -> tuple[Observation
 def act_along(
     network: Sable, observation: Observation, actions: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Actions [T, N] and features [T, N, D] while acting, each agent made to take the logged action.
+    """Actions [T, N] and features [T, N, D] of acting, where each agent takes the logged action.
 
     `choose` sees features, mask and key only, so the logged action travels as the mask.
     """
@@ -143,7 +143,7 @@ def test_every_weight_learns() -> None:
     observation, actions = history(0)
 
     def loss(network):
-        encoded, decoded = network(observation, actions, jnp.arange(3))
+        _, decoded = network(observation, actions, jnp.arange(3))
         return jnp.sum(jnp.sin(7 * decoded))
 
     for path, leaf in jax.tree_util.tree_leaves_with_path(eqx.filter_grad(loss)(network)):

@@ -31,7 +31,10 @@ class LearnerState(Protocol):
 
 
 class Algorithm(Protocol):
-    """A pair of pure functions and a policy; `Config` and `make(config, spec)` stand beside it."""
+    """A pair of pure functions and a policy; `Config` and `make(config, spec)` stand beside it.
+
+    Hashable and equal if its settings are, so that compiled code is shared.
+    """
 
     @property
     def batch_size(self) -> int: ...

@@ -32,7 +32,7 @@ class Config:
     learning_rate: float = 3e-4
     max_gradient_norm: float = 10.0
     discount: float = 0.99
-    trace: float = 0.0
+    trace: float = 0.9
     """How far rewards reach back in a target: 0 one step (paper), 1 to the end of the window."""
     target_rate: float = 0.005
     """Share of the weights that the target network takes over at each update."""

@@ -21,6 +21,8 @@ class Env(Protocol):
     spec: Spec
     action_names: tuple[str, ...]
     """What each discrete action is called."""
+    return_name: str
+    """What the mean return of episodes is: 'success rate' where it is 0 or 1, else 'return'."""
 
     def reset(self, key: jax.Array) -> tuple[State, Step]:
         """The first step of an episode; its rewards are 0 and nothing has ended."""

@@ -59,6 +59,7 @@ class TMaze:
     """The maze. Running out of time is an end of the task: the horizon is a part of it."""
 
     action_names = ("stay", "up", "right", "down", "left", "choose green", "choose orange")
+    return_name = "success rate"
 
     def __init__(
         self,

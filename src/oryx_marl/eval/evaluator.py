@@ -1,5 +1,6 @@
 """Scores of all seeds' weights in an environment."""
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -9,12 +10,12 @@ from jaxtyping import Float
 
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.envs.base import Env
-from oryx_marl.eval.rollout import Trace, rollout
+from oryx_marl.eval.rollout import Episodes, Trace, rollout
 from oryx_marl.train.seeds import over_seeds
 
 
 class Evaluator:
-    """Rolls out weights stacked over seeds; compiled once for each number of episodes and mode."""
+    """Rolls out weights stacked over seeds, each seed with random streams of its own."""
 
     def __init__(self, algorithm: Algorithm, env: Env, seeds: list[int]) -> None:
         self._algorithm = algorithm
@@ -23,13 +24,15 @@ class Evaluator:
         self._keys = jax.vmap(lambda seed: jax.random.fold_in(jax.random.key(seed), 2**32 - 1))(
             jnp.array(seeds)
         )
-        self._returns = jax.jit(self._play, static_argnums=(2, 3))
 
     def returns(
         self, weights: Any, stream: int, episodes: int, greedy: bool = False
     ) -> Float[np.ndarray, "S episodes"]:
         """Returns of whole episodes; another `stream` number means fresh episodes."""
-        return np.asarray(self._returns(weights, jnp.asarray(stream), episodes, greedy))
+        found = _play(
+            self._algorithm, self._env, episodes, greedy, weights, self._keys, jnp.asarray(stream)
+        )
+        return np.asarray(found.returns)
 
     def trace(self, weights: Any, stream: int, episodes: int) -> Trace:
         """Sampled episodes of the first seed, step by step."""
@@ -38,10 +41,19 @@ class Evaluator:
         policy = self._algorithm.policy(first)
         return jax.jit(lambda: rollout(self._env, policy, key, episodes)[1])()
 
-    def _play(self, weights: Any, stream: jax.Array, episodes: int, greedy: bool) -> jax.Array:
-        def one_seed(weights: Any, key: jax.Array) -> jax.Array:
-            policy = self._algorithm.policy(weights, greedy=greedy)
-            key = jax.random.fold_in(key, stream)
-            return rollout(self._env, policy, key, episodes)[0].returns
 
-        return over_seeds(one_seed)(weights, self._keys)
+@partial(jax.jit, static_argnames=("algorithm", "env", "episodes", "greedy"))
+def _play(
+    algorithm: Algorithm,
+    env: Env,
+    episodes: int,
+    greedy: bool,
+    weights: Any,
+    keys: jax.Array,
+    stream: jax.Array,
+) -> Episodes:
+    def one_seed(weights: Any, key: jax.Array) -> Episodes:
+        policy = algorithm.policy(weights, greedy=greedy)
+        return rollout(env, policy, jax.random.fold_in(key, stream), episodes)[0]
+
+    return over_seeds(one_seed)(weights, keys)

@@ -35,14 +35,14 @@ class NetworkConfig:
     """How much of the memory survives a step: about this share (0.5 in the paper's T-Maze)."""
     agent_id: Literal["onehot", "embedding", "none"] = "onehot"
     """How the network tells agents apart; ids are never part of the data."""
-    gate_stream: Literal["query", "key"] = "query"
-    """Which input gates the decoder's cross-retention: observations, or actions as published."""
+    gate_stream: Literal["query", "key"] = "key"
+    """Which input gates the decoder's cross-retention: observations, or actions."""
     feed_forward: bool = True
     """Feed-forward part of each block (never active in the published code)."""
     autoregressive: bool = True
-    """Agents see what the agents before them chose; off is the paper's ablation."""
-    remember_last_action: bool = False
-    """The first agent's token shows the last agent's action of the step before."""
+    """Agents see what the agents before them chose; off (the paper's ablation): nothing chosen."""
+    remember_last_action: bool = True
+    """The first agent's token shows the last agent's action of the step before (paper: no)."""
 
     def __post_init__(self) -> None:
         if self.width < 1 or self.num_heads < 1 or self.width % self.num_heads:
@@ -318,12 +318,13 @@ class Sable(eqx.Module):
             latest >= 0, jnp.take_along_axis(actions, jnp.maximum(latest, 0), 1) + 1, 0
         )
 
-        def remember(last: Array, inputs: tuple[Array, Array]) -> tuple[Array, Array]:
-            chosen_last, reset = inputs
-            last = jnp.where(reset, 0, last)
-            return jnp.where(chosen_last > 0, chosen_last, last), last
-
-        _, lasts = jax.lax.scan(remember, last_action, (chosen[:, -1], reset))
+        steps = jnp.arange(len(reset))
+        acted = jax.lax.cummax(jnp.where(chosen[:, -1] > 0, steps, -1))
+        before = jnp.concatenate([jnp.full(1, -1), acted[:-1]])
+        began = jax.lax.cummax(jnp.where(reset, steps, -1))
+        carried = jnp.where((before < 0) & (began < 0), last_action, 0)
+        known = (before >= 0) & (before >= began)
+        lasts = jnp.where(known, chosen[before, -1], carried)
         start = self._start_token(lasts)[:, None]
         before = jnp.concatenate([jnp.zeros_like(start), chosen[:, :-1]], axis=1)
         if not self.config.autoregressive:
@@ -332,6 +333,6 @@ class Sable(eqx.Module):
 
     def _start_token(self, last_action: Array) -> Array:
         """Token of whoever has nobody before it in this step."""
-        if not self.config.remember_last_action:
+        if not (self.config.autoregressive and self.config.remember_last_action):
             return jnp.zeros_like(last_action)
         return jnp.where(last_action > 0, last_action + self.num_actions, 0)

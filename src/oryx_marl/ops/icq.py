@@ -17,9 +17,7 @@ Pairs = Float[Array, "B Tm1 N"]
 """One entry for each pair of steps (t, t+1)."""
 
 
-def td_rows(
-    present: Rows, terminal: Rows, reset: Bool[Array, "B T"]
-) -> tuple[PairRows, PairRows]:
+def td_rows(present: Rows, terminal: Rows, reset: Bool[Array, "B T"]) -> tuple[PairRows, PairRows]:
     """Pairs (t, t+1) that enter the TD loss, and those of them whose next value is used.
 
     A pair of agent j counts iff j is present at t and either terminal_t^j holds, or t+1 is no reset
@@ -74,16 +72,18 @@ def td_targets(
         uses_next, batch_weights(next_values, uses_next, temperature) * next_values, 0
     )
 
-    def backwards(later: Array, inputs: tuple[Array, ...]) -> tuple[Array, Array]:
-        reward, value, uses_next, next_counts = inputs
-        mixed = jnp.where(next_counts, (1 - trace) * value + trace * later, value)
-        target = reward + discount * jnp.where(uses_next, mixed, 0)
-        return target, target
-
     next_counts = jnp.pad(rows[:, 1:], ((0, 0), (0, 1), (0, 0)))
-    by_time = [jnp.swapaxes(x, 0, 1) for x in (rewards, values, uses_next, next_counts)]
-    _, targets = jax.lax.scan(backwards, jnp.zeros_like(values[:, 0]), by_time, reverse=True)
-    return jnp.swapaxes(targets, 0, 1)
+    mixing = jnp.where(uses_next & next_counts, trace, 0.0)
+    # y_t = offset_t + slope_t y_{t+1}: a linear recurrence, solved without a loop over time.
+    offsets = rewards + discount * (1 - mixing) * values
+
+    def compose(later: tuple[Array, Array], earlier: tuple[Array, Array]) -> tuple[Array, Array]:
+        return earlier[0] + earlier[1] * later[0], earlier[1] * later[1]
+
+    targets, _ = jax.lax.associative_scan(
+        compose, (offsets, discount * mixing), reverse=True, axis=1
+    )
+    return targets
 
 
 def own_advantage(

@@ -2,7 +2,7 @@
 
 Tokens are ordered by time, then agent. For one head with decay κ per time step:
 
-    S_t     = κ [no reset at t] S_{t-1} + Σ_j k_{t,j} v_{t,j}ᵀ               over agents j present at t
+    S_t     = κ [no reset at t] S_{t-1} + Σ_j k_{t,j} v_{t,j}ᵀ       over the agents j present at t
     y_{t,i} = q_{t,i} ( κ [no reset at t] S_{t-1} + Σ_{j ∈ seen(i)} k_{t,j} v_{t,j}ᵀ )
 
 `seen(i)` is all agents, or with `causal` the agents up to and including i. Every form takes one

@@ -5,6 +5,7 @@ import hashlib
 import json
 import logging
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,17 +39,17 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None:
         "arrays": {name: _fingerprint(array) for name, array in arrays.items()},
     }
     final = folder / str(checkpoint.update)
-    partial = folder / f"{checkpoint.update}.partial"
+    draft = folder / f"{checkpoint.update}.partial"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(draft, ignore_errors=True)
         with ocp.PyTreeCheckpointer() as writer:
-            writer.save(partial.absolute() / "state", arrays)
-        (partial / "notes.json").write_text(json.dumps({**notes, "seal": _seal(notes)}))
+            writer.save(draft.absolute() / "state", arrays)
+        (draft / "notes.json").write_text(json.dumps({**notes, "seal": _seal(notes)}))
         shutil.rmtree(final, ignore_errors=True)
-        partial.rename(final)
+        draft.rename(final)
     except (OSError, ValueError, RuntimeError) as error:
-        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(draft, ignore_errors=True)
         raise OryxError(
             f"could not write checkpoint {final}: {_first_line(error)}; earlier checkpoints are "
             "untouched; make room or choose another folder, then continue with --resume"
@@ -92,23 +93,19 @@ def restore(folder: Path, like: Any, update: int | None = None) -> Checkpoint:
 
 def _flatten(tree: Any) -> dict[str, np.ndarray]:
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
-    return {
-        jax.tree_util.keystr(path, simple=True, separator="/"): np.asarray(x) for path, x in leaves
-    }
+    name = partial(jax.tree_util.keystr, simple=True, separator="/")
+    return {name(path): np.asarray(leaf) for path, leaf in leaves}
 
 
 def _unflatten(arrays: dict[str, np.ndarray], like: Any, path: Path) -> Any:
-    expected = _flatten(
-        jax.tree.map(lambda x: np.broadcast_to(np.zeros((), x.dtype), x.shape), like)
-    )
-    wrong = [
-        name
-        for name in sorted(set(expected) | set(arrays))
-        if name not in expected
-        or name not in arrays
-        or expected[name].shape != arrays[name].shape
-        or expected[name].dtype != arrays[name].dtype
+    """`arrays` in the structure of `like`, or an error if a name, shape or type differs."""
+    expected = _flatten(jax.tree.map(lambda leaf: np.empty(leaf.shape, leaf.dtype), like))
+    kinds = [
+        {name: (array.shape, array.dtype) for name, array in found.items()}
+        for found in (expected, arrays)
     ]
+    names = sorted({**expected, **arrays})
+    wrong = [name for name in names if kinds[0].get(name) != kinds[1].get(name)]
     if wrong:
         raise OryxError(
             f"checkpoint {path} does not fit these settings: {wrong[0]} and {len(wrong) - 1} other "
@@ -128,4 +125,5 @@ def _seal(notes: dict[str, Any]) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0]}"

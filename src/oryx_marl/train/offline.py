@@ -62,31 +62,43 @@ class TrainState(NamedTuple):
     """[S] mean return of that evaluation."""
 
 
-class Diverged(OryxError):
+class DivergedError(OryxError):
     """A loss stopped being a finite number."""
 
 
-class Interrupted(OryxError):
+class StoppedError(OryxError):
     """The user stopped the run; everything up to here is in a checkpoint."""
 
 
 def init_state(algorithm: Algorithm, seeds: list[int]) -> TrainState:
     """Fresh learners, one per seed."""
-    keys = jax.vmap(jax.random.key)(jnp.array(seeds))
-    learners = jax.jit(over_seeds(lambda key: algorithm.init(jax.random.fold_in(key, 0))))(keys)
+    learners = _init_learners(algorithm, jax.vmap(jax.random.key)(jnp.array(seeds)))
     best = jax.tree.map(jnp.copy, learners.network)
     return TrainState(learners, best, jnp.full(len(seeds), -jnp.inf))
 
 
-def make_chunk(algorithm: Algorithm, num_updates: int) -> Callable[..., tuple[Any, dict]]:
-    """`chunk(learners, keys, data, first) -> (learners, metrics [S])`, compiled and donated.
+@partial(jax.jit, static_argnames="algorithm")
+def _init_learners(algorithm: Algorithm, keys: jax.Array) -> Any:
+    return over_seeds(lambda key: algorithm.init(jax.random.fold_in(key, 0)))(keys)
+
+
+@partial(jax.jit, static_argnames=("algorithm", "num_updates"), donate_argnames="learners")
+def run_updates(
+    algorithm: Algorithm,
+    num_updates: int,
+    learners: Any,
+    keys: jax.Array,
+    data: DeviceData,
+    first: jax.Array,
+) -> tuple[Any, dict[str, jax.Array]]:
+    """Learners [S, ...] after `num_updates` more updates, and the mean metrics [S].
 
     Every update's key is derived from the seed and the update's number, so a resumed run draws
     what an unbroken one would have drawn.
     """
 
-    def one_seed(learner: Any, key: jax.Array, first: jax.Array, data: DeviceData) -> tuple:
-        def one_update(learner: Any, number: jax.Array) -> tuple[Any, dict]:
+    def one_seed(learner: Any, key: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
+        def one_update(learner: Any, number: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
             sample_key, update_key = jax.random.split(jax.random.fold_in(key, number))
             window = sample_windows(
                 data, sample_key, algorithm.batch_size, algorithm.sequence_length
@@ -97,12 +109,7 @@ def make_chunk(algorithm: Algorithm, num_updates: int) -> Callable[..., tuple[An
         learner, metrics = jax.lax.scan(one_update, learner, numbers)
         return learner, jax.tree.map(lambda values: values.mean(axis=0), metrics)
 
-    @partial(jax.jit, donate_argnums=0)
-    def chunk(learners: Any, keys: jax.Array, data: DeviceData, first: jax.Array) -> tuple:
-        firsts = jnp.full(len(keys), first)
-        return over_seeds(lambda *each: one_seed(*each, data))(learners, keys, firsts)
-
-    return chunk
+    return over_seeds(one_seed)(learners, keys)
 
 
 def train(
@@ -119,7 +126,6 @@ def train(
     state, update, elapsed = _start(algorithm, settings, run, resume)
     keys = jax.vmap(jax.random.key)(jnp.array(settings.seed_numbers))
     began = time.monotonic() - elapsed
-    chunks: dict[int, Callable[..., tuple[Any, dict]]] = {}
 
     def save() -> None:
         extra = {"elapsed": time.monotonic() - began}
@@ -130,8 +136,9 @@ def train(
             save()
         while update < settings.updates:
             size = min(settings.log_every - update % settings.log_every, settings.updates - update)
-            chunk = chunks.setdefault(size, make_chunk(algorithm, size))
-            learners, metrics = chunk(state.learners, keys, data, jnp.asarray(update))
+            learners, metrics = run_updates(
+                algorithm, size, state.learners, keys, data, jnp.asarray(update)
+            )
             metrics = {name: np.asarray(values) for name, values in metrics.items()}
             _require_finite(metrics, update, size, run)
             state, update = state._replace(learners=learners), update + size
@@ -146,7 +153,7 @@ def train(
             if finished or update % settings.checkpoint_every == 0 or interrupted():
                 save()
             if interrupted() and not finished:
-                raise Interrupted(
+                raise StoppedError(
                     f"stopped at update {update:,}; nothing is lost: continue with --resume"
                 )
     return state
@@ -173,9 +180,10 @@ def _require_finite(metrics: dict[str, np.ndarray], update: int, size: int, run:
         if not np.all(np.isfinite(values)):
             seed = int(np.flatnonzero(~np.isfinite(values))[0])
             found = checkpoint.updates(run.checkpoints)
-            raise Diverged(
+            raise DivergedError(
                 f"{name} of seed number {seed} is not finite between updates {update:,} and "
-                f"{update + size:,}; the last good checkpoint is {run.checkpoints / str(found[-1])}. "
+                f"{update + size:,}; the last good checkpoint is "
+                f"{run.checkpoints / str(found[-1])}. "
                 "Try a lower learning rate or a higher policy temperature, and check the data"
             )
 

@@ -3,16 +3,20 @@
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from oryx_marl.errors import OryxError
 
+_MUST_MATCH = ("algorithm", "dataset", "fingerprint", "seeds", "log_every", "config")
+"""Settings that a resumed run may not change; the number of updates may grow."""
+
 
 @dataclass(frozen=True)
 class Run:
-    """`runs/<name>/` with config.json, spec.json, metrics.jsonl, evaluations.jsonl, checkpoints/."""
+    """`runs/<name>/`: config.json, spec.json, metrics.jsonl, evaluations.jsonl, checkpoints/."""
 
     folder: Path
 
@@ -22,39 +26,26 @@ class Run:
 
     def begin(self, config: dict[str, Any], resume: bool) -> None:
         """Makes the folder and writes `config`, or with `resume` checks that it is the same."""
-        path = self.folder / "config.json"
-        if path.exists() and not resume:
-            raise OryxError(
-                f"{self.folder} holds a run already; continue it with --resume, or name another "
-                "folder with --out"
-            )
-        if path.exists():
-            before = {k: v for k, v in self.read("config.json").items() if k in config}
-            now = json.loads(json.dumps(config))
-            changed = [k for k in now if k in _MUST_MATCH and now[k] != before.get(k)]
-            if changed:
+        if (self.folder / "config.json").exists():
+            if not resume:
                 raise OryxError(
-                    f"{self.folder} was begun with another {changed[0]} ({before.get(changed[0])} "
-                    f"against {now[changed[0]]}); resume with the same settings or use another --out"
+                    f"{self.folder} holds a run already; continue it with --resume, or name "
+                    "another folder with --out"
                 )
-        try:
+            before, now = self.read("config.json"), json.loads(json.dumps(config))
+            for name in _MUST_MATCH:
+                if before.get(name) != now[name]:
+                    raise OryxError(
+                        f"{self.folder} was begun with another {name} ({before.get(name)} against "
+                        f"{now[name]}); resume with the same settings or use another --out"
+                    )
+        with _explain(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-            self.write("config.json", config)
-        except OSError as error:
-            raise OryxError(
-                f"cannot write into {self.folder}: {error.strerror or error}; choose another "
-                "folder with --out"
-            ) from error
+        self.write("config.json", config)
 
     def write(self, name: str, value: Any) -> None:
         """Replaces a JSON file in one go."""
-        path = self.folder / name
-        partial = path.with_suffix(".partial")
-        with partial.open("w") as file:
-            json.dump(value, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        self._replace(name, json.dumps(value, indent=1))
 
     def read(self, name: str) -> Any:
         """A JSON file of the run."""
@@ -62,13 +53,14 @@ class Run:
         try:
             return json.loads(path.read_text())
         except FileNotFoundError as error:
-            raise OryxError(f"{self.folder} is not a finished run: it has no {name}") from error
+            raise OryxError(f"{self.folder} is not a run: it has no {name}") from error
         except (OSError, ValueError) as error:
             raise OryxError(f"{path} cannot be read: {error}") from error
 
     def append(self, name: str, row: dict[str, Any]) -> None:
         """Adds a line to a JSONL file."""
-        with (self.folder / name).open("a") as file:
+        path = self.folder / name
+        with _explain(path), path.open("a") as file:
             file.write(json.dumps(row) + "\n")
 
     def rows(self, name: str) -> Iterator[dict[str, Any]]:
@@ -86,11 +78,26 @@ class Run:
     def rewind(self, name: str, update: int) -> None:
         """Drops the lines after `update`: training is about to write them again."""
         kept = [json.dumps(row) + "\n" for row in self.rows(name) if row["update"] <= update]
+        self._replace(name, "".join(kept))
+
+    def _replace(self, name: str, text: str) -> None:
         path = self.folder / name
-        partial = path.with_suffix(".partial")
-        partial.write_text("".join(kept))
-        partial.replace(path)
+        draft = path.with_name(f"{name}.partial")
+        with _explain(path):
+            with draft.open("w") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
 
 
-_MUST_MATCH = ("algorithm", "dataset", "fingerprint", "seeds", "log_every", "config")
-"""Settings that a resumed run may not change; the number of updates may grow."""
+@contextmanager
+def _explain(path: Path) -> Iterator[None]:
+    """Turns a failed write into an error that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise OryxError(
+            f"cannot write {path}: {error.strerror or error}; what was saved before is untouched. "
+            "Make room or choose another folder with --out; a begun run continues with --resume"
+        ) from error

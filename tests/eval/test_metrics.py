@@ -1,0 +1,42 @@
+import numpy as np
+import pytest
+
+from oryx_marl.eval.metrics import marl_eval, mean_interval, summarise
+
+
+def test_interval_by_hand() -> None:
+    """Mean 2, standard error 1/√3, t(0.975, 2) = 4.30265."""
+    mean, low, high = mean_interval(np.array([1.0, 2.0, 3.0]))
+    assert mean == 2
+    assert high - mean == pytest.approx(4.302653 / np.sqrt(3), rel=1e-6)
+    assert mean - low == pytest.approx(high - mean)
+
+
+def test_one_seed_has_no_interval() -> None:
+    scores = summarise(np.array([[0.0, 1.0, 1.0, 0.0]]))
+    assert scores["mean"] == 0.5
+    assert scores["low"] is None
+    assert scores["high"] is None
+    assert scores["within_seed_std"] == [0.5]
+
+
+def test_the_seed_is_the_unit() -> None:
+    """A thousand episodes of two seeds are two numbers, not two thousand."""
+    returns = np.stack([np.zeros(1000), np.ones(1000)])
+    scores = summarise(returns)
+    assert scores["per_seed"] == [0.0, 1.0]
+    assert scores["within_seed_std"] == [0.0, 0.0]
+    assert scores["high"] - scores["mean"] == pytest.approx(12.7062 * 0.5, rel=1e-4)
+
+
+def test_marl_eval_layout() -> None:
+    rows = [
+        {"update": 10, "seconds": 1.5, "returns": [[0.0, 1.0], [1.0, 1.0]]},
+        {"update": 20, "seconds": 3.0, "returns": [[1.0, 1.0], [0.0, 1.0]]},
+    ]
+    found = marl_eval("maze", "expert", "oryx", [3, 4], rows, np.array([[1.0], [0.5]]))
+    seed = found["maze"]["expert"]["oryx"]["seed_4"]
+    assert seed["step_0"] == {"step_count": 10, "elapsed_time": 1.5, "return": [1.0, 1.0]}
+    assert seed["step_1"]["return"] == [0.0, 1.0]
+    assert seed["absolute_metrics"] == {"return": [0.5]}
+    assert list(found["maze"]["expert"]["oryx"]) == ["seed_3", "seed_4"]

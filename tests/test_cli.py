@@ -1,0 +1,204 @@
+"""The command line as people meet it: in processes of its own."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from oryx_marl import experiment
+from oryx_marl.data import catalog, vault
+from oryx_marl.train import checkpoint
+
+TINY = ["--width", "8", "--batch-size", "4", "--sequence-length", "5", "--seeds", "2"]
+STEPS = ["--log-every", "5", "--checkpoint-every", "10", "--evaluate-every", "20"]
+SCORES = ["--episodes", "8", "--episodes-while-training", "4", "--replays", "2"]
+TRAIN = ["train", "oryx", "tmaze/planner-expert", *TINY, *STEPS, *SCORES]
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Processes share what they compile."""
+    folder = tmp_path_factory.mktemp("compiled")
+    return {
+        **os.environ,
+        "JAX_COMPILATION_CACHE_DIR": str(folder),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2",
+        "COLUMNS": "200",
+    }
+
+
+def oryx(arguments: list[str], folder: Path, cache: dict[str, str]) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "oryx_marl.cli", *arguments],
+        cwd=folder,
+        env=cache,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, cache: dict[str, str]) -> Path:
+    """A folder with an unbroken run of 60 updates in `runs/whole`."""
+    folder = tmp_path_factory.mktemp("work")
+    done = oryx([*TRAIN, "--updates", "60", "--out", "runs/whole"], folder, cache)
+    assert done.returncode == 0, done.stderr
+    last = done.stdout.strip().splitlines()[-1]
+    assert last.startswith("success rate 0.")
+    return folder
+
+
+def weights(run: Path) -> dict[str, np.ndarray]:
+    """Every array of the newest checkpoint, by name."""
+    return checkpoint._flatten(experiment.load(run).state)
+
+
+def test_a_run_leaves_everything_behind(finished: Path, cache: dict[str, str]) -> None:
+    run = finished / "runs" / "whole"
+    for name in ("config.json", "spec.json", "dataset.json", "summary.json", "eval.json"):
+        assert json.loads((run / name).read_text())
+    evaluations = json.loads((run / "eval.json").read_text())
+    seeds = evaluations["tmaze"]["tmaze/planner-expert"]["oryx"]
+    assert list(seeds) == ["seed_0", "seed_1"]
+    assert [seeds["seed_0"][f"step_{i}"]["step_count"] for i in range(3)] == [20, 40, 60]
+    assert len(seeds["seed_1"]["absolute_metrics"]["return"]) == 8
+    assert "<canvas" in (run / "report.html").read_text() or (run / "report.html").stat().st_size
+    done = oryx(["eval", "runs/whole", "--episodes", "8", "--json"], finished, cache)
+    assert done.returncode == 0, done.stderr
+    scores = json.loads(done.stdout)
+    assert scores["update"] == 60
+    assert len(scores["per_seed"]) == 2
+
+
+def start(arguments: list[str], folder: Path, cache: dict[str, str]) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-m", "oryx_marl.cli", *arguments],
+        cwd=folder,
+        env=cache,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for_update(run: Path, update: int) -> None:
+    """Until the log has reached the update."""
+    path = run / "metrics.jsonl"
+    for _ in range(3000):
+        if path.exists() and f'"update": {update},' in path.read_text():
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"update {update} was never logged")
+
+
+def test_killed_and_resumed_equals_unbroken_bit_by_bit(
+    finished: Path, cache: dict[str, str]
+) -> None:
+    arguments = [*TRAIN, "--updates", "60", "--out", "runs/killed"]
+    process = start(arguments, finished, cache)
+    wait_for_update(finished / "runs" / "killed", 25)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert checkpoint.updates(finished / "runs" / "killed" / "checkpoints")[-1] < 60
+    refused = oryx(arguments, finished, cache)
+    assert refused.returncode == 1
+    assert "--resume" in refused.stderr
+    done = oryx([*arguments, "--resume"], finished, cache)
+    assert done.returncode == 0, done.stderr
+    whole, killed = (weights(finished / "runs" / name) for name in ("whole", "killed"))
+    assert whole.keys() == killed.keys()
+    for name in whole:
+        np.testing.assert_array_equal(whole[name], killed[name], err_msg=name)
+    for name in ("eval.json", "summary.json"):
+        first, second = (
+            json.loads((finished / "runs" / run / name).read_text()) for run in ("whole", "killed")
+        )
+        assert drop_times(first) == drop_times(second)
+
+
+def drop_times(value: object) -> object:
+    """JSON without wall-clock times."""
+    if isinstance(value, dict):
+        return {k: drop_times(v) for k, v in value.items() if k != "elapsed_time"}
+    return value
+
+
+def test_ctrl_c_saves_and_says_how_to_continue(finished: Path, cache: dict[str, str]) -> None:
+    arguments = [*TRAIN, "--updates", "100000", "--out", "runs/stopped"]
+    process = start(arguments, finished, cache)
+    wait_for_update(finished / "runs" / "stopped", 15)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "continue with --resume" in stderr
+    run = finished / "runs" / "stopped"
+    newest = checkpoint.updates(run / "checkpoints")[-1]
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(lines[-1])["update"] == newest
+
+
+def test_errors_are_one_message_and_a_code(finished: Path, cache: dict[str, str]) -> None:
+    cases = {
+        ("data", "info", "tmaze/nothing"): "tmaze/planner-expert",
+        ("train", "oryx", "nowhere"): "nowhere",
+        ("eval", "runs/nothing"): "no run",
+        ("data", "make", "tmaze/nothing"): "tmaze/nothing",
+    }
+    for arguments, expected in cases.items():
+        done = oryx(list(arguments), finished, cache)
+        assert done.returncode == 1, arguments
+        assert done.stderr.startswith("error: "), done.stderr
+        assert expected in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_unwritable_and_unfitting(finished: Path, cache: dict[str, str]) -> None:
+    (finished / "a-file").write_text("")
+    done = oryx([*TRAIN, "--updates", "5", "--out", "a-file/run"], finished, cache)
+    assert done.returncode == 1
+    assert "cannot write a-file/run" in done.stderr
+    # The policy of `whole` was made for seven actions; its spec now says eight.
+    shutil.copytree(finished / "runs" / "whole", finished / "runs" / "other")
+    path = finished / "runs" / "other" / "spec.json"
+    spec = json.loads(path.read_text())
+    spec["action"]["size"] = 8
+    path.write_text(json.dumps(spec))
+    done = oryx(["eval", "runs/other"], finished, cache)
+    assert done.returncode == 1
+    assert "does not fit" in done.stderr
+
+
+def test_faulty_data_is_refused_or_trained_around(finished: Path, cache: dict[str, str]) -> None:
+    clean = catalog.open("tmaze/planner-expert")
+    actions = clean.actions.copy()
+    actions[1234, 1] = np.flatnonzero(~clean.legal[1234, 1])[0]
+    faulty = type(clean)(**{**vars(clean), "actions": actions, "name": "faulty"})
+    vault.write(faulty, finished / "faulty.vlt" / "one")
+    episode, step = clean.locate(1234)
+    arguments = ["train", "oryx", "faulty.vlt/one", *TINY, *STEPS, *SCORES, "--updates", "5"]
+    done = oryx([*arguments, "--out", "runs/faulty"], finished, cache)
+    assert done.returncode == 1
+    assert f"episode {episode}, step {step}, agent agent_1" in done.stderr
+    assert "--leave-out-bad-rows" in done.stderr
+    done = oryx([*arguments, "--out", "runs/faulty", "--leave-out-bad-rows"], finished, cache)
+    assert done.returncode == 0, done.stderr
+
+
+def test_data_commands(finished: Path, cache: dict[str, str]) -> None:
+    done = oryx(["data", "list", "--json"], finished, cache)
+    names = {entry["name"] for entry in json.loads(done.stdout)}
+    assert {"tmaze/planner-expert", "tmaze/planner-mixed"} <= names
+    done = oryx(["data", "info", "tmaze/planner-mixed", "--json"], finished, cache)
+    found = json.loads(done.stdout)
+    assert 0.3 < found["returns"]["mean"] < 0.5
+    done = oryx(["data", "make", "tmaze/planner-mixed", "--rows", "500"], finished, cache)
+    assert done.returncode == 0, done.stderr
+    assert (finished / "datasets" / "tmaze.vlt" / "planner-mixed" / "metadata.json").exists()

@@ -1,0 +1,50 @@
+"""What the documents say can be done."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from oryx_marl import cli
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+DOCUMENTS = README + "".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))
+PATTERN = re.compile(r"(?:^|`)oryx ((?:demo|train|eval|data|report) [^#`\n]*)", re.MULTILINE)
+COMMANDS = sorted(set(PATTERN.findall(DOCUMENTS)))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_parse(command: str) -> None:
+    parsed = cli._app().cli(args=command.split(), config=cli.FLAGS)
+    assert callable(parsed.run)
+
+
+def test_there_are_commands() -> None:
+    assert len(COMMANDS) >= 7
+
+
+def test_the_two_commands_are_named() -> None:
+    assert "make demo" in README
+    assert "make test" in README
+
+
+def test_results_table_is_generated() -> None:
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    try:
+        import tmaze_planner
+    finally:
+        sys.path.pop(0)
+    assert tmaze_planner.markdown(ROOT / "results" / "tmaze_planner") in README
+
+
+@pytest.mark.slow
+def test_python_example_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(example, "README.md", "exec"), {})  # noqa: S102
+    assert 0 <= float(capsys.readouterr().out.strip()) <= 1
+    assert (tmp_path / "runs" / "mine" / "summary.json").exists()
