@@ -29,7 +29,11 @@ from oryx_marl.networks.sable import NetworkConfig
 from oryx_marl.train.offline import TrainSettings
 
 ORYX = oryx.Config()
-PAPER = oryx.Config(network=NetworkConfig(decay_scale=0.5, remember_last_action=False), trace=0.0)
+PAPER = oryx.Config(
+    network=NetworkConfig(decay_scale=0.5, remember_last_action=False),
+    trace=0.0,
+    act_on_average=False,
+)
 VARIANTS = {
     "oryx": ORYX,
     "oryx-paper-settings": PAPER,

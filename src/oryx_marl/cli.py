@@ -177,7 +177,7 @@ class Eval:
         env = base.make(loaded.spec)
         evaluator = Evaluator(loaded.algorithm, env, loaded.config["seeds"])
         stream = experiment.STREAMS["replay"] + 1 + self.stream
-        network = loaded.state.learners.network
+        network = loaded.algorithm.weights(loaded.state.learners)
         returns = evaluator.returns(network, stream, self.episodes, self.greedy)
         scores = {"update": loaded.update, **metrics.summarise(returns)}
         if self.json:

@@ -138,7 +138,7 @@ def score(
 ) -> tuple[dict[str, Any], np.ndarray]:
     """Last and best weights, sampled and greedy, on fresh episodes; and the best's returns."""
     summary: dict[str, Any] = {"episodes": episodes}
-    weights = {"last": state.learners.network, "best": state.best}
+    weights = {"last": evaluator.algorithm.weights(state.learners), "best": state.best}
     for which, network in weights.items():
         sampled = evaluator.returns(network, STREAMS[which], episodes)
         greedy = evaluator.returns(network, STREAMS[which], episodes, greedy=True)
@@ -153,7 +153,8 @@ def save_replay(
     path: Path, env: Env, evaluator: Evaluator, state: offline.TrainState, episodes: int
 ) -> None:
     """Pictures and actions of a few sampled episodes of the first seed, for the page."""
-    trace = jax.device_get(evaluator.trace(state.learners.network, STREAMS["replay"], episodes))
+    weights = evaluator.algorithm.weights(state.learners)
+    trace = jax.device_get(evaluator.trace(weights, STREAMS["replay"], episodes))
     arrays: dict[str, Any] = {}
     captions = []
     for index in range(episodes):

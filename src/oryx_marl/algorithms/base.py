@@ -7,8 +7,10 @@ import jax
 
 from oryx_marl.types import Observation, Window
 
+LearnerState = Any
+"""A pytree of arrays: weights, target weights, optimiser."""
 Weights = Any
-"""What a policy acts with: a pytree of arrays."""
+"""The part of a LearnerState that a policy acts with."""
 Carry = Any
 """A policy's memory, a pytree whose size does not grow with time."""
 Metrics = dict[str, jax.Array]
@@ -23,13 +25,6 @@ class Policy(NamedTuple):
     """`step(carry, observation [B, ...], key) -> (carry, actions [B, N], info)`."""
 
 
-class LearnerState(Protocol):
-    """A pytree of arrays: the acting weights and whatever else learning needs."""
-
-    @property
-    def network(self) -> Weights: ...
-
-
 class Algorithm(Protocol):
     """A pair of pure functions and a policy; `Config` and `make(config, spec)` stand beside it.
 
@@ -42,14 +37,20 @@ class Algorithm(Protocol):
     @property
     def sequence_length(self) -> int: ...
 
-    def init(self, key: jax.Array) -> Any:
-        """A fresh LearnerState."""
+    def init(self, key: jax.Array) -> LearnerState:
+        """Fresh weights."""
         ...
 
-    def update(self, state: Any, window: Window, key: jax.Array) -> tuple[Any, Metrics]:
+    def update(
+        self, state: LearnerState, window: Window, key: jax.Array
+    ) -> tuple[LearnerState, Metrics]:
         """One gradient step on a batch of windows [B, T, ...]; metrics are scalars."""
         ...
 
-    def policy(self, network: Weights, greedy: bool = False) -> Policy:
-        """How the weights of a LearnerState act: sampled, or the best action always."""
+    def weights(self, state: LearnerState) -> Weights:
+        """What the learner acts with; also of states stacked over seeds."""
+        ...
+
+    def policy(self, weights: Weights, greedy: bool = False) -> Policy:
+        """How weights act: sampled, or the likeliest action always."""
         ...

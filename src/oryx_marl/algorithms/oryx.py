@@ -36,6 +36,8 @@ class Config:
     """How far rewards reach back in a target: 0 one step (paper), 1 to the end of the window."""
     target_rate: float = 0.005
     """Share of the weights that the target network takes over at each update."""
+    act_on_average: bool = True
+    """Act with the target network, a running average, not with the newest weights."""
     critic_weight: float = 1.0
     policy_temperature: float = 0.1
     """Low: imitate only the best logged actions. High: imitate all alike."""
@@ -189,7 +191,12 @@ class Oryx:
         target = optax.incremental_update(network, state.target, self.config.target_rate)
         return LearnerState(network, target, optimiser), metrics
 
-    def policy(self, network: Network, greedy: bool = False) -> Policy:
+    def weights(self, state: LearnerState) -> Network:
+        return state.target if self.config.act_on_average else state.network
+
+    def policy(self, weights: Network, greedy: bool = False) -> Policy:
+        network = weights
+
         def choose(features: Array, legal: Array, key: Array) -> tuple[Array, Array]:
             if self.config.objective == "q_learning":
                 logits = network.q_head(features) / self.config.policy_temperature

@@ -18,7 +18,7 @@ class Evaluator:
     """Rolls out weights stacked over seeds, each seed with random streams of its own."""
 
     def __init__(self, algorithm: Algorithm, env: Env, seeds: list[int]) -> None:
-        self._algorithm = algorithm
+        self.algorithm = algorithm
         self._env = env
         # Training folds the update's number into the seed's key, and that number is never -1.
         self._keys = jax.vmap(lambda seed: jax.random.fold_in(jax.random.key(seed), 2**32 - 1))(
@@ -30,7 +30,7 @@ class Evaluator:
     ) -> Float[np.ndarray, "S episodes"]:
         """Returns of whole episodes; another `stream` number means fresh episodes."""
         found = _play(
-            self._algorithm, self._env, episodes, greedy, weights, self._keys, jnp.asarray(stream)
+            self.algorithm, self._env, episodes, greedy, weights, self._keys, jnp.asarray(stream)
         )
         return np.asarray(found.returns)
 
@@ -38,7 +38,7 @@ class Evaluator:
         """Sampled episodes of the first seed, step by step."""
         first = jax.tree.map(lambda x: x[0], weights)
         key = jax.random.fold_in(self._keys[0], stream)
-        policy = self._algorithm.policy(first)
+        policy = self.algorithm.policy(first)
         return jax.jit(lambda: rollout(self._env, policy, key, episodes)[1])()
 
 

@@ -73,7 +73,7 @@ class StoppedError(OryxError):
 def init_state(algorithm: Algorithm, seeds: list[int]) -> TrainState:
     """Fresh learners, one per seed."""
     learners = _init_learners(algorithm, jax.vmap(jax.random.key)(jnp.array(seeds)))
-    best = jax.tree.map(jnp.copy, learners.network)
+    best = jax.tree.map(jnp.copy, algorithm.weights(learners))
     return TrainState(learners, best, jnp.full(len(seeds), -jnp.inf))
 
 
@@ -149,7 +149,9 @@ def train(
             finished = update == settings.updates
             every = settings.evaluate_every or settings.updates
             if evaluate is not None and (finished or update % every == 0):
-                state = _evaluate(evaluate, state, update, time.monotonic() - began, run)
+                weights = algorithm.weights(learners)
+                elapsed = time.monotonic() - began
+                state = _evaluate(evaluate, weights, state, update, elapsed, run)
             if finished or update % settings.checkpoint_every == 0 or interrupted():
                 save()
             if interrupted() and not finished:
@@ -189,10 +191,10 @@ def _require_finite(metrics: dict[str, np.ndarray], update: int, size: int, run:
 
 
 def _evaluate(
-    evaluate: Evaluate, state: TrainState, update: int, elapsed: float, run: Run
+    evaluate: Evaluate, weights: Any, state: TrainState, update: int, elapsed: float, run: Run
 ) -> TrainState:
     """Scores the current weights, logs the returns and remembers each seed's best weights."""
-    returns = np.asarray(evaluate(state.learners.network, update))
+    returns = np.asarray(evaluate(weights, update))
     row = {"update": update, "seconds": round(elapsed, 3), "returns": returns.tolist()}
     run.append("evaluations.jsonl", row)
     scores = jnp.asarray(returns.mean(axis=1), jnp.float32)
@@ -201,7 +203,7 @@ def _evaluate(
     def pick(new: jax.Array, old: jax.Array) -> jax.Array:
         return jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old)
 
-    best = jax.tree.map(pick, state.learners.network, state.best)
+    best = jax.tree.map(pick, weights, state.best)
     return state._replace(best=best, best_return=jnp.maximum(scores, state.best_return))
 
 
