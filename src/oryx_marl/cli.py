@@ -100,7 +100,7 @@ class Demo:
             evaluate_every=every,
             checkpoint_every=every,
         )
-        config = oryx.Config(learning_rate=1e-3)
+        config = oryx.Config(batch_size=32, learning_rate=1e-3)
         summary = _train(Experiment("oryx", config, dataset, out, settings), resume=False)
         _show(summary, out)
 

@@ -198,7 +198,7 @@ def _evaluate(
     row = {"update": update, "seconds": round(elapsed, 3), "returns": returns.tolist()}
     run.append("evaluations.jsonl", row)
     scores = jnp.asarray(returns.mean(axis=1), jnp.float32)
-    better = scores > state.best_return
+    better = scores >= state.best_return  # of equals, the one that has learned longer
 
     def pick(new: jax.Array, old: jax.Array) -> jax.Array:
         return jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old)
