@@ -257,8 +257,8 @@ class DataMake:
     """Logged steps (default: the recipe's)."""
     seed: int | None = None
     """Random seed (default: the recipe's)."""
-    root: Path = Path("datasets")
-    """Folder that holds datasets."""
+    root: Path | None = None
+    """Folder that holds datasets (default: $ORYX_DATA, or datasets/ here)."""
 
     def run(self) -> None:
         with errors.status(f"making {self.name}"):
@@ -305,6 +305,9 @@ def main(arguments: list[str] | None = None) -> None:
         command.run()
     except StoppedError as stop:
         errors.print(str(stop), highlight=False)
+        sys.exit(130)
+    except KeyboardInterrupt:
+        errors.print("stopped; a begun run continues with --resume", highlight=False)
         sys.exit(130)
     except (OryxError, OSError) as error:
         errors.print("error:", style="bold red", end=" ")

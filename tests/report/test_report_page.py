@@ -278,10 +278,10 @@ def test_dataset_without_finite_returns(tmp_path: Path) -> None:
     assert "dataset mean" not in text
 
 
-def test_dataset_with_one_return_needs_no_histogram(tmp_path: Path) -> None:
+def test_dataset_with_one_return_says_so(tmp_path: Path) -> None:
     card = {"name": "logs", "returns": {"mean": 1.0}}
     put_run(tmp_path)
     put(tmp_path, "dataset.json", card | {"histogram": {"edges": [0.5, 1.5], "counts": [9]}})
     text = page.write(tmp_path).read_text(encoding="utf-8")
     assert "Every logged episode of logs has the return 1." in text
-    assert "plot histogram" not in text
+    assert text.count('class="bar"') == 3

@@ -93,7 +93,15 @@ def histogram(
     counts: Float[np.ndarray, "bins"],
     levels: dict[str, float],
 ) -> str:
-    """Bars of counts; `levels` are upright lines, by the class that styles each."""
+    """Bars of counts; `levels` are upright lines, by the class that styles each.
+
+    A single bin stands for a single value, so it is drawn as a narrow bar in the middle.
+    """
+    if len(counts) == 1:
+        low, high = edges
+        middle, half = (low + high) / 2, (high - low) / 40
+        edges = np.array([low, middle - half, middle + half, high])
+        counts = np.array([0.0, counts[0], 0.0])
     across = axis([*edges.tolist(), *levels.values()], is_tight=True)
     up = axis([0.0, *counts.tolist()], 3)
     bars = []

@@ -201,7 +201,7 @@ def _dataset(run: Run) -> str:
         text = (
             f"Every logged episode of {card.name} has the return {numbers.one(card.mean_return)}."
         )
-    elif card.counts.size:
+    if card.counts.size:
         policy = float(run.curve.last.mean())
         levels = {"level": card.mean_return, "policy": policy}
         finite = {kind: value for kind, value in levels.items() if np.isfinite(value)}

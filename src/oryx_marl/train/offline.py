@@ -132,7 +132,7 @@ def train(
         checkpoint.save(run.checkpoints, checkpoint.Checkpoint(update, state, extra))
 
     with _catch_interrupt() as interrupted:
-        if update == 0 and not resume:
+        if not checkpoint.updates(run.checkpoints):
             save()
         while update < settings.updates:
             size = min(settings.log_every - update % settings.log_every, settings.updates - update)
