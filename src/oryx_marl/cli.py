@@ -293,8 +293,15 @@ def _app() -> SubcommandApp:
     return app
 
 
+def _hush(problem: Any) -> None:
+    """Orbax leaves futures behind when a read or write fails; its error itself reaches us."""
+    if "Event loop is closed" not in str(problem.exc_value):
+        sys.__unraisablehook__(problem)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Runs a command; errors for people end with one message and a non-zero exit code."""
+    sys.unraisablehook = _hush
     command = _app().cli(
         prog="oryx",
         description="Learn coordinated multi-agent policies from logged data.",

@@ -5,6 +5,8 @@ import hashlib
 import json
 import logging
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,8 +17,17 @@ import orbax.checkpoint as ocp
 
 from oryx_marl.errors import OryxError
 
-# Orbax reports each file it writes; people follow the progress bar instead.
-logging.getLogger("absl").setLevel(logging.ERROR)
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Orbax logs each step, and each failure with a stack; its exceptions are what we report."""
+    logger = logging.getLogger("absl")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 class Checkpoint(NamedTuple):
@@ -43,7 +54,7 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(draft, ignore_errors=True)
-        with ocp.PyTreeCheckpointer() as writer:
+        with _quiet(), ocp.PyTreeCheckpointer() as writer:
             writer.save(draft.absolute() / "state", arrays)
         (draft / "notes.json").write_text(json.dumps({**notes, "seal": _seal(notes)}))
         shutil.rmtree(final, ignore_errors=True)
@@ -79,7 +90,7 @@ def restore(folder: Path, like: Any, update: int | None = None) -> Checkpoint:
         notes = json.loads((path / "notes.json").read_text())
         if notes.pop("seal") != _seal(notes):
             raise ValueError("notes.json was altered")
-        with ocp.PyTreeCheckpointer() as reader:
+        with _quiet(), ocp.PyTreeCheckpointer() as reader:
             arrays = reader.restore((path / "state").absolute())
         damaged = [n for n, mark in notes["arrays"].items() if _fingerprint(arrays[n]) != mark]
         if damaged:
@@ -125,5 +136,7 @@ def _seal(notes: dict[str, Any]) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines() or [""]
-    return f"{type(error).__name__}: {lines[0]}"
+    if "No space left" in str(error):
+        return "no space left on the device"
+    line = (str(error).strip().splitlines() or [""])[0]
+    return f"{type(error).__name__}: {line[:300]}"
