@@ -151,6 +151,10 @@ def test_errors_are_one_message_and_a_code(finished: Path, cache: dict[str, str]
         ("train", "oryx", "nowhere"): "nowhere",
         ("eval", "runs/nothing"): "no run",
         ("data", "make", "tmaze/nothing"): "tmaze/nothing",
+        ("data", "make", "tmaze/planner-mixed", "--rows", "-5"): "at least 1 row",
+        ("train", "oryx", "tmaze/planner-expert", "--learning-rate", "-1"): "must be positive",
+        ("train", "oryx", "tmaze/planner-expert", "--log-every", "7"): "multiple of log_every",
+        ("eval", "runs/whole", "--episodes", "0"): "at least 1 episode",
     }
     for arguments, expected in cases.items():
         done = oryx(list(arguments), finished, cache)

@@ -302,13 +302,13 @@ def _hush(problem: Any) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Runs a command; errors for people end with one message and a non-zero exit code."""
     sys.unraisablehook = _hush
-    command = _app().cli(
-        prog="oryx",
-        description="Learn coordinated multi-agent policies from logged data.",
-        args=arguments,
-        config=FLAGS,
-    )
     try:
+        command = _app().cli(
+            prog="oryx",
+            description="Learn coordinated multi-agent policies from logged data.",
+            args=arguments,
+            config=FLAGS,
+        )
         command.run()
     except StoppedError as stop:
         errors.print(str(stop), highlight=False)

@@ -40,6 +40,10 @@ class EvaluationSettings:
     replays: int = 6
     """Episodes kept for the page's replay."""
 
+    def __post_init__(self) -> None:
+        if self.episodes < 1 or self.episodes_while_training < 1 or self.replays < 0:
+            raise OryxError("episodes must be at least 1, and replays at least 0")
+
 
 @dataclass(frozen=True)
 class Experiment:

@@ -56,8 +56,17 @@ class Config:
                 "batch_size must be at least 1 and sequence_length at least 2, got "
                 f"{self.batch_size} and {self.sequence_length}"
             )
-        if self.policy_temperature <= 0 or self.value_temperature <= 0:
-            raise OryxError("temperatures must be positive")
+        for name in (
+            "policy_temperature",
+            "value_temperature",
+            "learning_rate",
+            "max_gradient_norm",
+        ):
+            if not getattr(self, name) > 0:
+                raise OryxError(f"{name} must be positive, got {getattr(self, name)}")
+        for name in ("discount", "trace", "target_rate"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise OryxError(f"{name} must be between 0 and 1, got {getattr(self, name)}")
 
 
 class Network(eqx.Module):

@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.envs.base import Env
+from oryx_marl.errors import OryxError
 from oryx_marl.eval.rollout import Episodes, Trace, rollout
 from oryx_marl.train.seeds import over_seeds
 
@@ -29,6 +30,8 @@ class Evaluator:
         self, weights: Any, stream: int, episodes: int, greedy: bool = False
     ) -> Float[np.ndarray, "S episodes"]:
         """Returns of whole episodes; another `stream` number means fresh episodes."""
+        if episodes < 1:
+            raise OryxError(f"scores need at least 1 episode, not {episodes}")
         found = _play(
             self.algorithm, self._env, episodes, greedy, weights, self._keys, jnp.asarray(stream)
         )

@@ -49,6 +49,8 @@ class NetworkConfig:
             raise OryxError(
                 f"width ({self.width}) must be a positive multiple of num_heads ({self.num_heads})"
             )
+        if self.num_blocks < 1:
+            raise OryxError(f"num_blocks must be at least 1, got {self.num_blocks}")
         if not 0 < self.decay_scale <= 1:
             raise OryxError(f"decay_scale must be in (0, 1], got {self.decay_scale}")
 
