@@ -77,7 +77,8 @@ class Demo:
     seeds: int = 3
     """Independent repetitions."""
     out: Path = Path("runs/demo")
-    """Folder for the run; an earlier demo is kept, the new one gets a number."""
+    """Folder for the run; a finished demo is kept and the new one gets a number, an unfinished one
+    is continued."""
 
     def run(self) -> None:
         dataset = catalog.open(self.data)
@@ -89,7 +90,7 @@ class Demo:
         )
         out = self.out
         number = 1
-        while out.exists():
+        while (out / "summary.json").exists():
             number += 1
             out = self.out.with_name(f"{self.out.name}-{number}")
         every = max(self.updates // 10, 1)
@@ -101,7 +102,10 @@ class Demo:
             checkpoint_every=every,
         )
         config = oryx.Config(batch_size=32, learning_rate=1e-3)
-        summary = _train(Experiment("oryx", config, dataset, out, settings), resume=False)
+        try:
+            summary = _train(Experiment("oryx", config, dataset, out, settings), resume=True)
+        except StoppedError:
+            raise StoppedError("stopped and saved; the same command continues it") from None
         _show(summary, out)
 
 
@@ -179,7 +183,13 @@ class Eval:
         stream = experiment.STREAMS["replay"] + 1 + self.stream
         network = loaded.algorithm.weights(loaded.state.learners)
         returns = evaluator.returns(network, stream, self.episodes, self.greedy)
-        scores = {"update": loaded.update, **metrics.summarise(returns)}
+        scores = {
+            "metric": env.return_name,
+            "update": loaded.update,
+            "episodes": self.episodes,
+            "greedy": self.greedy,
+            **metrics.summarise(returns),
+        }
         if self.json:
             print(json.dumps(scores))  # noqa: T201
         else:
@@ -188,6 +198,7 @@ class Eval:
                 f"update {loaded.update:,}, {len(returns)} seeds x {self.episodes} {acting} "
                 f"episodes: {env.return_name} {_interval(scores, env.return_name)}",
                 markup=False,
+                soft_wrap=True,
             )
 
 
@@ -263,7 +274,7 @@ class DataMake:
     def run(self) -> None:
         with errors.status(f"making {self.name}"):
             made = catalog.make(self.name, self.root, self.rows, self.seed)
-        console.print(f"made {made}")
+        console.print(f"made {made}; open it by this folder", soft_wrap=True)
         DataInfo(str(made)).run()
 
 

@@ -1,5 +1,6 @@
 """One run from data to scores: check, train, evaluate, keep everything in a folder."""
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -65,6 +66,7 @@ class Experiment:
             "algorithm": self.algorithm,
             "dataset": self.dataset.name,
             "fingerprint": self.dataset.fingerprint(),
+            "spec_sha256": _hash_spec(self.dataset.spec),
             **configs.to_dict(self.train),
             "seeds": self.train.seed_numbers,
             "config": configs.to_dict(self.config),
@@ -74,6 +76,10 @@ class Experiment:
             "jax": jax.__version__,
             "device": jax.devices()[0].device_kind,
         }
+
+
+def _hash_spec(spec: Spec) -> str:
+    return hashlib.sha256(json.dumps(spec.to_dict(), sort_keys=True).encode()).hexdigest()
 
 
 Progress = Callable[[int, dict[str, np.ndarray]], None]
@@ -196,8 +202,15 @@ def load(folder: Path) -> Loaded:
         raise OryxError(f"there is no run at {folder}")
     files = Run(folder)
     config, spec = files.read("config.json"), Spec.from_dict(files.read("spec.json"))
-    module = registry.load("algorithms", config["algorithm"])
-    algorithm = module.make(configs.from_dict(module.Config, config["config"]), spec)
-    like = jax.eval_shape(lambda: offline.init_state(algorithm, config["seeds"]))
+    try:
+        module = registry.load("algorithms", config["algorithm"])
+        settings, seeds = configs.from_dict(module.Config, config["config"]), config["seeds"]
+        fits = config["spec_sha256"] == _hash_spec(spec)
+    except (KeyError, TypeError) as error:
+        raise OryxError(f"{folder / 'config.json'} is damaged: {error!r} is missing") from error
+    if not fits:
+        raise OryxError(f"{folder / 'spec.json'} does not fit this run: it was altered")
+    algorithm = module.make(settings, spec)
+    like = jax.eval_shape(lambda: offline.init_state(algorithm, seeds))
     found = checkpoint.restore(files.checkpoints, like)
     return Loaded(algorithm, spec, found.tree, found.update, config)

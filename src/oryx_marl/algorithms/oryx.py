@@ -64,6 +64,8 @@ class Config:
         ):
             if not getattr(self, name) > 0:
                 raise OryxError(f"{name} must be positive, got {getattr(self, name)}")
+        if self.critic_weight < 0:
+            raise OryxError(f"critic_weight must not be negative, got {self.critic_weight}")
         for name in ("discount", "trace", "target_rate"):
             if not 0 <= getattr(self, name) <= 1:
                 raise OryxError(f"{name} must be between 0 and 1, got {getattr(self, name)}")

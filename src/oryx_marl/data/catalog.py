@@ -39,8 +39,8 @@ def names(root: Path | None = None) -> list[Entry]:
     for name, recipe in _recipes().items():
         found[name] = Entry(name, "recipe", recipe.description)
     places: tuple[tuple[Literal["embedded", "local"], Path], ...] = (
-        ("embedded", EMBEDDED),
         ("local", root or default_root()),
+        ("embedded", EMBEDDED),
     )
     for where, folder in places:
         for path in sorted(folder.glob("*.vlt/*")):
@@ -51,21 +51,24 @@ def names(root: Path | None = None) -> list[Entry]:
 
 
 def open(name_or_path: str | Path, root: Path | None = None) -> Dataset:
-    """The dataset in a folder, or of a name: local ones first, then those of the package."""
+    """The dataset in a folder, or of a name: those of the package first, then local ones.
+
+    So a name of the package always means the same data; a local one of that name is opened by its
+    folder.
+    """
     if vault.is_vault(Path(name_or_path)):
         return vault.read(Path(name_or_path))
     name = str(name_or_path)
     if _is_name(name):
-        for place in (root or default_root(), EMBEDDED):
+        for place in (EMBEDDED, root or default_root()):
             folder = _folder(name, place)
             if vault.is_vault(folder):
                 return vault.read(folder)
         if name in _recipes():
             raise OryxError(f"dataset '{name}' was not made yet; make it: oryx data make {name}")
     known = ", ".join(entry.name for entry in names(root)) or "none"
-    raise OryxError(
-        f"there is no dataset '{name}', neither as a folder nor by name; known: {known}"
-    )
+    inside = " in this folder" if Path(name).is_dir() else ""
+    raise OryxError(f"there is no dataset '{name}'{inside}; by name are known: {known}")
 
 
 def make(

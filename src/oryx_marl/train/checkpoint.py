@@ -83,7 +83,8 @@ def restore(folder: Path, like: Any, update: int | None = None) -> Checkpoint:
     """
     found = updates(folder)
     if not found or (update is not None and update not in found):
-        raise OryxError(f"there is no checkpoint of update {update or 'any'} in {folder}")
+        which = "" if update is None else f" of update {update}"
+        raise OryxError(f"there is no checkpoint{which} in {folder}")
     chosen = found[-1] if update is None else update
     path = folder / str(chosen)
     try:

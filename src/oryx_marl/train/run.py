@@ -36,8 +36,8 @@ class Run:
             for name in _MUST_MATCH:
                 if before.get(name) != now[name]:
                     raise OryxError(
-                        f"{self.folder} was begun with another {name} ({before.get(name)} against "
-                        f"{now[name]}); resume with the same settings or use another --out"
+                        f"{self.folder} was begun with another {_difference(before, now, name)}; "
+                        "resume with the same settings or use another --out"
                     )
         with _explain(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -89,6 +89,14 @@ class Run:
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(path)
+
+
+def _difference(before: Any, now: Any, name: str) -> str:
+    """The innermost setting below `name` that differs, with both values."""
+    old, new = before.get(name), now[name]
+    if isinstance(old, dict) and isinstance(new, dict):
+        return next(_difference(old, new, key) for key in new if old.get(key) != new[key])
+    return f"{name} ({old} against {new})"
 
 
 @contextmanager
