@@ -22,7 +22,7 @@ from oryx_marl.types import Observation, Spec, Window
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of Oryx; the defaults are what measured best on T-Maze."""
+    """Settings of Oryx; the defaults were chosen on T-Maze."""
 
     network: NetworkConfig = field(default_factory=NetworkConfig)
     batch_size: int = 64
