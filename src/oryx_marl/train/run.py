@@ -10,7 +10,15 @@ from typing import Any
 
 from oryx_marl.errors import OryxError
 
-_MUST_MATCH = ("algorithm", "dataset", "fingerprint", "seeds", "log_every", "config", "leave_out_bad_rows")
+_MUST_MATCH = (
+    "algorithm",
+    "dataset",
+    "fingerprint",
+    "seeds",
+    "log_every",
+    "config",
+    "leave_out_bad_rows",
+)
 """Settings that a resumed run may not change; the number of updates may grow."""
 
 
