@@ -23,10 +23,10 @@ import numpy as np
 from oryx_marl import config as configs
 from oryx_marl import experiment
 from oryx_marl.algorithms import oryx
+from oryx_marl.data import catalog
 from oryx_marl.data.dataset import Dataset
-from oryx_marl.envs import tmaze
 from oryx_marl.networks.sable import NetworkConfig
-from oryx_marl.train.offline import TrainSettings
+from oryx_marl.train.loop import TrainSettings
 
 ORYX = oryx.Config()
 PAPER = oryx.Config(
@@ -65,12 +65,22 @@ def plant_illegal(dataset: Dataset, share: float, seed: int = 0) -> Dataset:
 def run_cell(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Trains and scores one cell; returns its record."""
     config, data = CELLS[name]
-    recipe = tmaze.RECIPES[data]
-    spec, arrays = recipe.run(recipe.rows, recipe.seed)
-    dataset = Dataset(spec=spec, name=f"tmaze/{data}", **arrays)
+    dataset = catalog.open(f"tmaze/{data}")
     illegal = name.endswith("illegal")
     if illegal:
         dataset = plant_illegal(dataset, 0.03)
+    return measure(name, config, dataset, arguments, "tmaze_planner.py", illegal)
+
+
+def measure(
+    name: str,
+    config: oryx.Config,
+    dataset: Dataset,
+    arguments: argparse.Namespace,
+    script: str,
+    leave_out_bad_rows: bool = False,
+) -> dict[str, Any]:
+    """Trains Oryx with these settings on this data; the record says how to do it again."""
     settings = TrainSettings(
         updates=arguments.updates,
         seeds=arguments.seeds,
@@ -88,7 +98,7 @@ def run_cell(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
             Path(folder) / "run",
             settings,
             experiment.EvaluationSettings(replays=0),
-            leave_out_bad_rows=illegal,
+            leave_out_bad_rows=leave_out_bad_rows,
         )
         summary = experiment.run(work)
         described = work.describe()
@@ -102,7 +112,7 @@ def run_cell(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     curve = [[row["update"], float(np.mean(row["returns"]))] for row in evaluations]
     return {
         "cell": name,
-        "command": f"python benchmarks/tmaze_planner.py --only {name} --seeds {arguments.seeds} "
+        "command": f"python benchmarks/{script} --only {name} --seeds {arguments.seeds} "
         f"--first-seed {arguments.first_seed} --updates {arguments.updates} "
         f"--log-every {arguments.log_every}",
         "commit": arguments.commit,

@@ -17,13 +17,16 @@ from tyro.extras import SubcommandApp
 from oryx_marl import experiment, registry
 from oryx_marl.algorithms import oryx
 from oryx_marl.data import catalog, stats
+from oryx_marl.data.dataset import Dataset
 from oryx_marl.envs import base
+from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
 from oryx_marl.eval import metrics
 from oryx_marl.eval.evaluator import Evaluator
 from oryx_marl.experiment import EvaluationSettings, Experiment
 from oryx_marl.report import page
-from oryx_marl.train.offline import StoppedError, TrainSettings
+from oryx_marl.train.loop import StoppedError, TrainSettings
+from oryx_marl.train.online import OnlineSettings
 from oryx_marl.train.progress import training_bar
 
 console = Console()
@@ -111,9 +114,34 @@ class Demo:
 
 @dataclass(frozen=True)
 class _Train:
-    """Fields that every algorithm's `train` command has."""
+    """What every `train` command does; the algorithm's Config is added for each below."""
 
     algorithm: typing.ClassVar[str]
+
+    def _train(self, learn_from: Dataset | Env, train: TrainSettings) -> None:
+        settings: Any = self
+        task = Experiment(self.algorithm, settings.config, learn_from, Path()).task
+        out = settings.out or Path("runs") / f"{self.algorithm}-{task.replace('/', '-')}"
+        work = Experiment(
+            self.algorithm,
+            settings.config,
+            learn_from,
+            out,
+            train,
+            settings.evaluation,
+            getattr(settings, "leave_out_bad_rows", False),
+        )
+        summary = _train(work, settings.resume)
+        if not summary:
+            console.print(f"trained; there is no environment to score in. Run: {out}")
+            return
+        _show(summary, out)
+
+
+@dataclass(frozen=True)
+class _TrainOffline(_Train):
+    """Fields of the algorithms that learn from a dataset."""
+
     dataset: DatasetName
     """Name (see `oryx data list`) or folder of a dataset."""
     train: TrainSettings = field(default_factory=TrainSettings)
@@ -126,23 +154,28 @@ class _Train:
     """Train on faulty data all the same, without the rows that would poison it."""
 
     def run(self) -> None:
-        dataset = catalog.open(self.dataset)
-        name = f"{self.algorithm}-{dataset.name.replace('/', '-')}"
-        out = self.out or Path("runs") / name
-        work = Experiment(
-            self.algorithm,
-            self.config,  # type: ignore[attr-defined]  # added for each algorithm below
-            dataset,
-            out,
-            self.train,
-            self.evaluation,
-            self.leave_out_bad_rows,
-        )
-        summary = _train(work, self.resume)
-        if not summary:
-            console.print(f"trained; there is no environment to score in. Run: {out}")
-            return
-        _show(summary, out)
+        self._train(catalog.open(self.dataset), self.train)
+
+
+@dataclass(frozen=True)
+class _TrainOnline(_Train):
+    """Fields of the algorithms that learn in an environment."""
+
+    env: str
+    """Name of the environment."""
+    train: OnlineSettings = field(default_factory=OnlineSettings)
+    evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+    out: Path | None = None
+    """Folder for the run (default: runs/<algorithm>-<environment>)."""
+    resume: bool = False
+    """Continue a run that was stopped or killed, as if it had not been."""
+
+    def run(self) -> None:
+        env = registry.load("envs", self.env).make()
+        config = self.config  # type: ignore[attr-defined]
+        algorithm = experiment.make_algorithm(self.algorithm, config, env.spec)
+        per_update = algorithm.batch_size * algorithm.sequence_length
+        self._train(env, self.train.in_updates(per_update))
 
 
 def _train_commands() -> dict[str, type]:
@@ -150,12 +183,14 @@ def _train_commands() -> dict[str, type]:
     commands = {}
     for name in registry.names("algorithms"):
         module = registry.load("algorithms", name)
-        description = (module.__doc__ or name).split(":")[0]
+        title = (module.__doc__ or name).split(":")[0]
+        online = experiment.is_online(name)
+        where = "in an environment" if online else "on a dataset"
         commands[name] = dataclasses.make_dataclass(
             f"Train{name.title()}",
             [("config", module.Config, field(default_factory=module.Config))],
-            bases=(_Train,),
-            namespace={"algorithm": name, "__doc__": f"Train {description} on a dataset."},
+            bases=(_TrainOnline if online else _TrainOffline,),
+            namespace={"algorithm": name, "__doc__": f"Train {title} {where}."},
             frozen=True,
         )
     return commands
@@ -270,10 +305,22 @@ class DataMake:
     """Random seed (default: the recipe's)."""
     root: Path | None = None
     """Folder that holds datasets (default: $ORYX_DATA, or datasets/ here)."""
+    resume: bool = False
+    """Continue a recording that was stopped or killed, as if it had not been."""
+    policy: Path | None = None
+    """Run whose first seed acts, instead of the policy that comes with the package."""
 
     def run(self) -> None:
-        with errors.status(f"making {self.name}"):
-            made = catalog.make(self.name, self.root, self.rows, self.seed)
+        made = catalog.make(
+            self.name,
+            self.root,
+            self.rows,
+            self.seed,
+            resume=self.resume,
+            policy=self.policy,
+            tell=lambda message: console.print(message, highlight=False, soft_wrap=True),
+            watch=lambda total: training_bar(total, errors),
+        )
         console.print(f"made {made}; open it by this folder", soft_wrap=True)
         DataInfo(str(made)).run()
 

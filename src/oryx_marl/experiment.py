@@ -1,11 +1,11 @@
-"""One run from data to scores: check, train, evaluate, keep everything in a folder."""
+"""One run from data, or from an environment, to scores: check, train, evaluate, keep it all."""
 
 import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -16,13 +16,17 @@ from oryx_marl import registry
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.data import check, stats
 from oryx_marl.data.dataset import Dataset
+from oryx_marl.data.recorder import Recorder
 from oryx_marl.data.sampler import put_on_device
 from oryx_marl.envs import base
 from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
 from oryx_marl.eval import metrics
 from oryx_marl.eval.evaluator import Evaluator
-from oryx_marl.train import checkpoint, offline
+from oryx_marl.train import checkpoint, loop
+from oryx_marl.train.loop import TrainSettings, TrainState
+from oryx_marl.train.offline import Logged
+from oryx_marl.train.online import Live, Recorded
 from oryx_marl.train.run import Run
 from oryx_marl.types import Spec
 
@@ -53,20 +57,32 @@ class Experiment:
     algorithm: str
     config: Any
     """The algorithm's Config."""
-    dataset: Dataset
+    learn_from: Dataset | Env
+    """Logged data, or for an online learner the environment itself."""
     out: Path
-    train: offline.TrainSettings = field(default_factory=offline.TrainSettings)
+    train: TrainSettings = field(default_factory=TrainSettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     leave_out_bad_rows: bool = False
     """Train on faulty data all the same, without the rows that would poison it."""
 
+    @property
+    def task(self) -> str:
+        """Name of the dataset, or of the environment."""
+        if isinstance(self.learn_from, Dataset):
+            return self.learn_from.name
+        return self.learn_from.spec.environment
+
     def describe(self) -> dict[str, Any]:
         """Everything needed to do it again, for config.json."""
+        algorithm = make_algorithm(self.algorithm, self.config, self.learn_from.spec)
+        logged = self.learn_from if isinstance(self.learn_from, Dataset) else None
         return {
             "algorithm": self.algorithm,
-            "dataset": self.dataset.name,
-            "fingerprint": self.dataset.fingerprint(),
-            "spec_sha256": _hash_spec(self.dataset.spec),
+            "online": logged is None,
+            "steps_per_update": algorithm.batch_size * algorithm.sequence_length,
+            "dataset": self.task,
+            "fingerprint": None if logged is None else logged.fingerprint(),
+            "spec_sha256": _hash_spec(self.learn_from.spec),
             **configs.to_dict(self.train),
             "seeds": self.train.seed_numbers,
             "config": configs.to_dict(self.config),
@@ -85,36 +101,82 @@ def _hash_spec(spec: Spec) -> str:
 Progress = Callable[[int, dict[str, np.ndarray]], None]
 
 
-def run(
-    experiment: Experiment, resume: bool = False, on_progress: Progress = lambda *_: None
-) -> dict[str, Any]:
-    """Trains and evaluates; returns what summary.json holds (empty without an environment)."""
-    dataset = experiment.dataset
-    folder = Run(experiment.out)
-    algorithm = registry.load("algorithms", experiment.algorithm).make(
-        experiment.config, dataset.spec
-    )
-    if experiment.leave_out_bad_rows:
-        dataset = check.leave_out_bad_rows(dataset)
-    else:
-        check.require_clean(dataset)
-    folder.begin(experiment.describe(), resume)
-    folder.write("spec.json", dataset.spec.to_dict())
-    folder.write("dataset.json", stats.describe(dataset))
+class Record(NamedTuple):
+    """Where an online learner's steps go, and who is shown its weights now and then."""
 
-    settings, data = experiment.train, put_on_device(dataset)
-    if not dataset.spec.environment:
-        offline.train(algorithm, data, settings, folder, None, resume, on_progress)
+    recorder: Recorder
+    keep: Callable[[int, Any], None] = lambda update, weights: None
+
+
+def run(
+    experiment: Experiment,
+    resume: bool = False,
+    on_progress: Progress = lambda *_: None,
+    record: Record | None = None,
+) -> dict[str, Any]:
+    """Trains and evaluates; returns what summary.json holds (empty without an environment).
+
+    With `record` every step of an online learner is recorded.
+    """
+    spec = experiment.learn_from.spec
+    algorithm = make_algorithm(experiment.algorithm, experiment.config, spec)
+    _require_fit(experiment)
+    folder = Run(experiment.out)
+    source = _prepare(experiment, folder, resume, record)
+    settings = experiment.train
+    if not spec.environment:
+        loop.train(algorithm, source, settings, folder, None, resume, on_progress)
         return {}
-    env = base.make(dataset.spec)
+    env = base.make(spec)
     evaluator = Evaluator(algorithm, env, settings.seed_numbers)
     episodes = experiment.evaluation.episodes_while_training
 
     def evaluate(weights: Any, update: int) -> np.ndarray:
         return evaluator.returns(weights, update, episodes)
 
-    state = offline.train(algorithm, data, settings, folder, evaluate, resume, on_progress)
+    state = loop.train(algorithm, source, settings, folder, evaluate, resume, on_progress)
     return _finish(experiment, folder, evaluator, env, state)
+
+
+def _require_fit(experiment: Experiment) -> None:
+    """Raises unless the algorithm can learn from what it is given."""
+    online = is_online(experiment.algorithm)
+    if online == isinstance(experiment.learn_from, Dataset):
+        needs = "an environment, not a dataset" if online else "a dataset, not an environment"
+        raise OryxError(f"'{experiment.algorithm}' learns from {needs}")
+
+
+def make_algorithm(name: str, config: Any, spec: Spec) -> Algorithm:
+    """The algorithm of a name and its Config for a task."""
+    return registry.load("algorithms", name).make(config, spec)
+
+
+def is_online(algorithm: str) -> bool:
+    """Whether an algorithm learns in an environment."""
+    return getattr(registry.load("algorithms", algorithm), "ONLINE", False)
+
+
+def _prepare(
+    experiment: Experiment, folder: Run, resume: bool, record: Record | None
+) -> loop.Source:
+    """Checks what is learned from and opens the run's folder."""
+    found = experiment.learn_from
+    if not isinstance(found, Dataset):
+        folder.begin(experiment.describe(), resume)
+        folder.write("spec.json", found.spec.to_dict())
+        if record is None:
+            return Live(found)
+        done = checkpoint.updates(folder.checkpoints) if resume else []
+        record.recorder.rewind(max(done, default=0))
+        return Recorded(found, *record)
+    if experiment.leave_out_bad_rows:
+        found = check.leave_out_bad_rows(found)
+    else:
+        check.require_clean(found)
+    folder.begin(experiment.describe(), resume)
+    folder.write("spec.json", found.spec.to_dict())
+    folder.write("dataset.json", stats.describe(found))
+    return Logged(put_on_device(found))
 
 
 def _finish(
@@ -122,16 +184,16 @@ def _finish(
     folder: Run,
     evaluator: Evaluator,
     env: Env,
-    state: offline.TrainState,
+    state: TrainState,
 ) -> dict[str, Any]:
     """Final scores, marl-eval file and replays."""
-    evaluation, spec = experiment.evaluation, experiment.dataset.spec
+    evaluation = experiment.evaluation
     summary, best_returns = score(evaluator, state, evaluation.episodes)
     summary["metric"] = env.return_name
     folder.write("summary.json", summary)
     evaluations = metrics.marl_eval(
-        spec.environment,
-        experiment.dataset.name,
+        env.spec.environment,
+        experiment.task,
         experiment.algorithm,
         experiment.train.seed_numbers,
         list(folder.rows("evaluations.jsonl")),
@@ -144,7 +206,7 @@ def _finish(
 
 
 def score(
-    evaluator: Evaluator, state: offline.TrainState, episodes: int
+    evaluator: Evaluator, state: TrainState, episodes: int
 ) -> tuple[dict[str, Any], np.ndarray]:
     """Last and best weights, sampled and greedy, on fresh episodes; and the best's returns."""
     summary: dict[str, Any] = {"episodes": episodes}
@@ -160,7 +222,7 @@ def score(
 
 
 def save_replay(
-    path: Path, env: Env, evaluator: Evaluator, state: offline.TrainState, episodes: int
+    path: Path, env: Env, evaluator: Evaluator, state: TrainState, episodes: int
 ) -> None:
     """Pictures and actions of a few sampled episodes of the first seed, for the page."""
     weights = evaluator.algorithm.weights(state.learners)
@@ -191,7 +253,7 @@ class Loaded:
 
     algorithm: Algorithm
     spec: Spec
-    state: offline.TrainState
+    state: TrainState
     update: int
     config: dict[str, Any]
 
@@ -211,6 +273,7 @@ def load(folder: Path) -> Loaded:
     if not fits:
         raise OryxError(f"{folder / 'spec.json'} does not fit this run: it was altered")
     algorithm = module.make(settings, spec)
-    like = jax.eval_shape(lambda: offline.init_state(algorithm, seeds))
+    source = Live(base.make(spec)) if is_online(config["algorithm"]) else None
+    like = jax.eval_shape(lambda: loop.init_state(algorithm, seeds, source))
     found = checkpoint.restore(files.checkpoints, like)
     return Loaded(algorithm, spec, found.tree, found.update, config)

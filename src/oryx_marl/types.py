@@ -102,6 +102,14 @@ class Observation(NamedTuple):
     step_count: jax.Array
     """[] int32: steps since the episode began."""
 
+    def reorder(self, ids: jax.Array) -> "Observation":
+        """The same with the agents in the order of `ids` [N]."""
+        return self._replace(
+            features=self.features[..., ids, :],
+            legal=self.legal[..., ids, :],
+            present=self.present[..., ids],
+        )
+
 
 class Step(NamedTuple):
     """What an environment answers; nothing resets by itself, so the last observation is kept."""
@@ -125,3 +133,28 @@ class Window(NamedTuple):
     """[T, N] float32."""
     terminal: jax.Array
     """[T, N] bool."""
+
+    def reorder(self, ids: jax.Array) -> "Window":
+        """The same with the agents in the order of `ids` [N]; actions are discrete."""
+        return Window(
+            self.observation.reorder(ids),
+            self.actions[..., ids],
+            self.rewards[..., ids],
+            self.terminal[..., ids],
+        )
+
+
+class Experience(NamedTuple):
+    """What a policy met in B environments over T steps, with what it knew; [B, T, ...] each."""
+
+    window: Window
+    truncated: jax.Array
+    """[B, T, N] bool."""
+    info: Any
+    """What the policy said about each of its steps, [B, T, ...]."""
+    carry: Any
+    """The policy's memory before the first step, [B, ...]."""
+    following: Observation
+    """What is seen after the last step, [B, ...]; a new episode's first where one ended."""
+    following_info: Any
+    """What the policy says there, [B, ...]."""

@@ -11,7 +11,7 @@ from oryx_marl.algorithms import oryx
 from oryx_marl.data import catalog
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.errors import OryxError
-from oryx_marl.train.offline import TrainSettings
+from oryx_marl.train.loop import TrainSettings
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 

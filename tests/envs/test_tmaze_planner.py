@@ -25,13 +25,13 @@ def plan():
 
 @pytest.fixture(scope="module")
 def expert():
-    spec, arrays = tmaze.RECIPES["planner-expert"].run(ROWS, 0)
+    spec, arrays = planner.record(ENV, planner.BEHAVIOURS["planner-expert"], ROWS, 0)
     return Dataset(spec=spec, **arrays)
 
 
 @pytest.fixture(scope="module")
 def mixed():
-    spec, arrays = tmaze.RECIPES["planner-mixed"].run(ROWS, 0)
+    spec, arrays = planner.record(ENV, planner.BEHAVIOURS["planner-mixed"], ROWS, 0)
     return Dataset(spec=spec, **arrays)
 
 
@@ -231,10 +231,10 @@ def test_more_noise_solves_less():
 
 
 def test_deterministic_by_seed_and_independent_of_the_batch(mixed, monkeypatch):
-    run = tmaze.RECIPES["planner-mixed"].run
-    other = run(500, 1)[1]
+    behaviour = planner.BEHAVIOURS["planner-mixed"]
+    _, other = planner.record(ENV, behaviour, 500, 1)
     monkeypatch.setattr(planner, "EPISODES_PER_CALL", 16)
-    spec, arrays = run(500, 0)
+    spec, arrays = planner.record(ENV, behaviour, 500, 0)
     assert spec == mixed.spec
     episodes, rows = len(arrays["episode_starts"]), len(arrays["actions"])
     for name, value in mixed.arrays().items():
@@ -252,10 +252,6 @@ def test_other_mazes_can_be_recorded_too(monkeypatch):
     assert set(np.unique(data.observations[:, :, 10])) == {0, 1}
 
 
-def test_recipes_are_described():
-    assert set(tmaze.RECIPES) == set(planner.BEHAVIOURS)
-    for recipe in tmaze.RECIPES.values():
-        assert recipe.description
-        assert recipe.rows == 100_000
+def test_rows_are_needed():
     with pytest.raises(OryxError, match="at least one row"):
-        tmaze.RECIPES["planner-expert"].run(0, 0)
+        planner.record(ENV, planner.BEHAVIOURS["planner-expert"], 0, 0)

@@ -54,7 +54,7 @@ def act_along(
         return legal.argmax().astype(jnp.int32), features
 
     def step(memory, observation):
-        memory, taken, features = network.act(memory, observation, choose, jax.random.key(0))
+        memory, taken, features, _ = network.act(memory, observation, choose, jax.random.key(0))
         return memory, (taken, features)
 
     return jax.lax.scan(step, network.init_memory(), forced)[1]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from oryx_marl.ops import icq
+from oryx_marl.ops.returns import td_rows
 
 
 def test_td_rows_over_every_kind_of_border() -> None:
@@ -14,7 +15,7 @@ def test_td_rows_over_every_kind_of_border() -> None:
     terminal = jnp.array([0, 1, 0, 0, 0, 0, 0], bool)[None, :, None]
     reset = jnp.array([0, 0, 1, 1, 0, 0, 0], bool)[None]
     present = jnp.array([1, 1, 1, 1, 1, 0, 1], bool)[None, :, None]
-    rows, uses_next = icq.td_rows(present, terminal, reset)
+    rows, uses_next = td_rows(present, terminal, reset)
     # 0 goes on; 1 is terminal; 2 was cut (step 3 is a reset); 3 goes on; 4: absent at 5; 5: absent.
     assert rows[0, :, 0].tolist() == [True, True, False, True, False, False]
     assert uses_next[0, :, 0].tolist() == [True, False, False, True, False, False]
@@ -23,7 +24,7 @@ def test_td_rows_over_every_kind_of_border() -> None:
 def test_td_rows_terminal_of_one_agent_only() -> None:
     terminal = jnp.array([[[True, False], [False, False]]])
     present = jnp.array([[[True, True], [False, True]]])
-    rows, uses_next = icq.td_rows(present, terminal, jnp.zeros((1, 2), bool))
+    rows, uses_next = td_rows(present, terminal, jnp.zeros((1, 2), bool))
     assert rows.tolist() == [[[True, True]]]
     assert uses_next.tolist() == [[[False, True]]]
 

@@ -10,11 +10,12 @@ import pytest
 
 from oryx_marl.algorithms import oryx
 from oryx_marl.data import catalog
-from oryx_marl.data.sampler import DeviceData, put_on_device
+from oryx_marl.data.sampler import DeviceData, put_on_device, sample_windows
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.sable import NetworkConfig
-from oryx_marl.train import checkpoint, offline
-from oryx_marl.train.offline import DivergedError, TrainSettings, TrainState
+from oryx_marl.train import checkpoint, loop
+from oryx_marl.train.loop import DivergedError, TrainSettings, TrainState
+from oryx_marl.train.offline import Logged
 from oryx_marl.train.run import Run
 
 CONFIG = oryx.Config(network=NetworkConfig(width=8), batch_size=4, sequence_length=5)
@@ -60,9 +61,11 @@ def of_seed(state: TrainState, index: int) -> object:
 
 
 def test_seeds_repeat_and_differ(data: DeviceData, learner: oryx.Oryx, tmp_path: Path) -> None:
-    first = offline.train(learner, data, settings(10), begin(tmp_path / "a"))
-    again = offline.train(learner, data, settings(10), begin(tmp_path / "b"))
-    alone = offline.train(learner, data, settings(10, seeds=1, first_seed=1), begin(tmp_path / "c"))
+    first = loop.train(learner, Logged(data), settings(10), begin(tmp_path / "a"))
+    again = loop.train(learner, Logged(data), settings(10), begin(tmp_path / "b"))
+    alone = loop.train(
+        learner, Logged(data), settings(10, seeds=1, first_seed=1), begin(tmp_path / "c")
+    )
     assert same(first, again)
     assert not same(of_seed(first, 0), of_seed(first, 1))
     # A seed does not depend on the company it trains in.
@@ -74,9 +77,9 @@ def test_seeds_repeat_and_differ(data: DeviceData, learner: oryx.Oryx, tmp_path:
 
 def test_vectorised_seeds_learn_the_same(data: DeviceData, learner: oryx.Oryx) -> None:
     """What accelerators do (vmap over seeds) gives what this machine does, seed by seed."""
-    state = offline.init_state(learner, [0, 1])
+    state = loop.init_state(learner, [0, 1])
     keys = jax.vmap(jax.random.key)(jnp.arange(2))
-    windows = jax.vmap(lambda key: offline.sample_windows(data, key, 4, 5))(keys)
+    windows = jax.vmap(lambda key: sample_windows(data, key, 4, 5))(keys)
     together, _ = jax.jit(jax.vmap(learner.update))(state.learners, windows, keys)
     for index in range(2):
         one = [jax.tree.map(lambda x: x[index], each) for each in (state.learners, windows)]  # noqa: B023
@@ -95,13 +98,13 @@ def test_resumed_run_equals_an_unbroken_one(
     def evaluate(weights: object, update: int) -> np.ndarray:
         return np.full((2, 3), update / 100)
 
-    whole = offline.train(learner, data, settings(30), begin(tmp_path / "a"), evaluate)
+    whole = loop.train(learner, Logged(data), settings(30), begin(tmp_path / "a"), evaluate)
     run = begin(tmp_path / "b")
-    offline.train(learner, data, settings(20), run, evaluate)
+    loop.train(learner, Logged(data), settings(20), run, evaluate)
     run.append("metrics.jsonl", {"update": 25, "metrics": {}})
     with (run.folder / "metrics.jsonl").open("a") as file:
         file.write('{"update": 26, "cut o')
-    resumed = offline.train(learner, data, settings(30), run, evaluate, resume=True)
+    resumed = loop.train(learner, Logged(data), settings(30), run, evaluate, resume=True)
     assert same(whole, resumed)
     lines = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
     assert [line["update"] for line in lines] == [5, 10, 15, 20, 25, 30]
@@ -119,7 +122,7 @@ def test_best_weights_are_kept_per_seed(
         kept[update] = jax.tree.map(np.asarray, weights)
         return np.array([[value] * 4 for value in table[update]])
 
-    state = offline.train(learner, data, settings(20), begin(tmp_path), evaluate)
+    state = loop.train(learner, Logged(data), settings(20), begin(tmp_path), evaluate)
     np.testing.assert_allclose(state.best_return, [0.9, 0.8])
     for index, update in enumerate((10, 20)):
         expected = jax.tree.map(lambda x: x[index], kept[update])  # noqa: B023
@@ -130,10 +133,10 @@ def test_a_loss_that_is_not_finite_stops_with_the_last_good_checkpoint(
     data: DeviceData, learner: oryx.Oryx, tmp_path: Path
 ) -> None:
     run = begin(tmp_path)
-    good = offline.train(learner, data, settings(10), run)
+    good = loop.train(learner, Logged(data), settings(10), run)
     poisoned = data._replace(rewards=jnp.full_like(data.rewards, jnp.nan))
     with pytest.raises(DivergedError, match=r"not finite between updates 10 and 15.*checkpoints"):
-        offline.train(learner, poisoned, settings(20), run, resume=True)
+        loop.train(learner, Logged(poisoned), settings(20), run, resume=True)
     assert same(checkpoint.restore(run.checkpoints, good).tree, good)
 
 
@@ -141,7 +144,7 @@ def test_too_little_data_is_refused(data: DeviceData, tmp_path: Path) -> None:
     spec = catalog.open("tmaze/planner-expert").spec
     long = oryx.make(oryx.Config(sequence_length=200_000), spec)
     with pytest.raises(OryxError, match="logged steps"):
-        offline.train(long, data, settings(5), begin(tmp_path))
+        loop.train(long, Logged(data), settings(5), begin(tmp_path))
 
 
 def test_settings_are_checked() -> None:
@@ -154,7 +157,7 @@ def test_settings_are_checked() -> None:
 def test_golden_losses(data: DeviceData, learner: oryx.Oryx, tmp_path: Path) -> None:
     """Twenty updates of a small learner give these numbers, on every machine."""
     run = begin(tmp_path)
-    offline.train(learner, data, settings(20, seeds=1), run)
+    loop.train(learner, Logged(data), settings(20, seeds=1), run)
     last = list(run.rows("metrics.jsonl"))[-1]["metrics"]
     golden = {
         "policy_loss": 1.0356312,

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 
-from oryx_marl.types import Observation, Window
+from oryx_marl.types import Observation
 
 LearnerState = Any
 """A pytree of arrays: weights, target weights, optimiser."""
@@ -32,19 +32,27 @@ class Algorithm(Protocol):
     """
 
     @property
-    def batch_size(self) -> int: ...
+    def batch_size(self) -> int:
+        """Windows per update, or environments side by side."""
+        ...
 
     @property
-    def sequence_length(self) -> int: ...
+    def sequence_length(self) -> int:
+        """Steps per window, or per roll-out."""
+        ...
 
     def init(self, key: jax.Array) -> LearnerState:
         """Fresh weights."""
         ...
 
     def update(
-        self, state: LearnerState, window: Window, key: jax.Array
+        self, state: LearnerState, experience: Any, key: jax.Array
     ) -> tuple[LearnerState, Metrics]:
-        """One gradient step on a batch of windows [B, T, ...]; metrics are scalars."""
+        """Learns from a batch; metrics are scalars.
+
+        Offline one gradient step on a Window [B, T, ...]; online (`ONLINE = True` in the module)
+        all that is to be learned from the Experience of one roll-out.
+        """
         ...
 
     def weights(self, state: LearnerState) -> Weights:

@@ -17,6 +17,8 @@ from oryx_marl.networks.layers import Head
 from oryx_marl.networks.sable import Memory, NetworkConfig, Sable
 from oryx_marl.ops import icq
 from oryx_marl.ops.distributions import entropy, masked_log_softmax, take_action
+from oryx_marl.ops.masked import masked_mean
+from oryx_marl.ops.returns import td_rows
 from oryx_marl.types import Observation, Spec, Window
 
 
@@ -114,7 +116,7 @@ def loss(
     log_probs = masked_log_softmax(logits, observation.legal)
     q_taken = take_action(q, actions)
 
-    rows, uses_next = icq.td_rows(observation.present, window.terminal, observation.reset)
+    rows, uses_next = td_rows(observation.present, window.terminal, observation.reset)
     rewards = window.rewards[:, :-1]
     if config.objective == "q_learning":
         best = jnp.where(observation.legal, target_q, -jnp.inf).max(axis=-1)[:, 1:]
@@ -150,9 +152,9 @@ def loss(
         "policy_loss": policy,
         "effective_sample_size": icq.effective_sample_size(weights, imitable),
         "max_logit": jnp.abs(logits).max(),
-        "entropy": icq.masked_mean(entropy(log_probs), imitable),
-        "mean_q": icq.masked_mean(q_taken, observation.present),
-        "td_error": icq.masked_mean(jnp.abs(targets - q_taken[:, :-1]), rows),
+        "entropy": masked_mean(entropy(log_probs), imitable),
+        "mean_q": masked_mean(q_taken, observation.present),
+        "td_error": masked_mean(jnp.abs(targets - q_taken[:, :-1]), rows),
         "imitated_share": imitable.mean(),
     }
 
@@ -188,11 +190,11 @@ class Oryx:
         return LearnerState(network, network, self._optimiser.init(network))
 
     def update(
-        self, state: LearnerState, window: Window, key: Array
+        self, state: LearnerState, experience: Window, key: Array
     ) -> tuple[LearnerState, Metrics]:
         """One joint gradient step for all agents, in a random order of the agents."""
         ids = jax.random.permutation(key, self.spec.num_agents)
-        window = _reorder(window, ids)
+        window = experience.reorder(ids)
         gradients, metrics = jax.grad(loss, has_aux=True)(
             state.network, state.target, window, ids, self.config
         )
@@ -227,24 +229,10 @@ class Oryx:
             """Actions [B, N] and log-probabilities [B, N, A]."""
             seen = observation if self.config.memory else _forget(observation)
             keys = jax.random.split(key, len(observation.reset))
-            return jax.vmap(lambda c, o, k: network.trunk.act(c, o, choose, k))(carry, seen, keys)
+            acted = jax.vmap(lambda c, o, k: network.trunk.act(c, o, choose, k))(carry, seen, keys)
+            return acted.memory, acted.actions, acted.info
 
         return Policy(init, step)
-
-
-def _reorder(window: Window, ids: Int[Array, " N"]) -> Window:
-    """The window with its agents in the given order."""
-    observation = window.observation
-    return Window(
-        observation._replace(
-            features=observation.features[:, :, ids],
-            legal=observation.legal[:, :, ids],
-            present=observation.present[:, :, ids],
-        ),
-        window.actions[:, :, ids],
-        window.rewards[:, :, ids],
-        window.terminal[:, :, ids],
-    )
 
 
 def make(config: Config, spec: Spec) -> Oryx:

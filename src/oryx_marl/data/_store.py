@@ -1,10 +1,14 @@
 """The TensorStore side of a Vault: named zarr arrays `[1, R, ...]` in one OCDBT database."""
 
+import contextlib
+import hashlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorstore as ts
+
+from oryx_marl.data.dataset import to_bytes
 
 BLOCK_ROWS = 65_536
 """Rows that are written, and hashed, at a time."""
@@ -13,6 +17,8 @@ COMMIT_BYTES = 2**28
 """Most that is held back to be written in one go: few files, bounded memory."""
 GROWING_ROWS = 10**13
 """Length that flashbax gives the time axis, so that it can append; the index says what is used."""
+MOST_ROWS = np.iinfo(np.int32).max
+"""Most rows that can be counted in the index, whose type flashbax chose."""
 
 
 class Store:
@@ -34,30 +40,38 @@ class Store:
         keys = ts.KvStore.open(self._database, context=self._context).result().list().result()
         return sorted({key.decode().split("/")[0] for key in keys})
 
-    def write(self, name: str, array: np.ndarray, level: int) -> list[int]:
-        """A new array that can grow, holding `array` once `commit` was called; its chunk shape."""
-        chunks = [1, _choose_chunk_rows(array), *(max(1, size) for size in array.shape[1:])]
+    def create(self, name: str, block: np.ndarray, level: int) -> tuple[Any, list[int]]:
+        """A new array that can grow, still empty, made for its first block; and its chunk shape."""
+        chunks = [1, _choose_chunk_rows(block), *(max(1, size) for size in block.shape[1:])]
         metadata = {"chunks": chunks, "compressor": {"id": "zstd", "level": level}}
-        shape = (1, GROWING_ROWS, *array.shape[1:])
-        target = self._open(name, shape, array.dtype.name, metadata=metadata, create=True)
-        for start in range(0, len(array), BLOCK_ROWS):
-            block = array[start : start + BLOCK_ROWS]
-            if self._pending_bytes + block.nbytes > COMMIT_BYTES:
-                self.commit()
-            writer = target.with_transaction(self._transaction)
-            writer[0, start : start + len(block)].write(block).result()
-            self._pending_bytes += block.nbytes
-        return chunks
+        shape = (1, GROWING_ROWS, *block.shape[1:])
+        return self._open(name, shape, block.dtype.name, metadata=metadata, create=True), chunks
+
+    def write(self, array: Any, start: int, block: np.ndarray) -> None:
+        """Rows of an array from `start` on, there once `commit` was called."""
+        if self._pending_bytes + block.nbytes > COMMIT_BYTES:
+            self.commit()
+        if array.transaction is not self._transaction:
+            array = array.with_transaction(self._transaction)
+        array[0, start : start + len(block)].write(block).result()
+        self._pending_bytes += block.nbytes
 
     def write_index(self, rows: int) -> None:
         """The number of rows, where flashbax looks for it."""
         index = self._open("vault_index", (1,), "int32", create=True)
-        index.with_transaction(self._transaction).write(np.array([rows], np.int32)).result()
+        index.write(np.array([rows], np.int32)).result()
 
     def commit(self) -> None:
         """Puts into files what was written so far."""
         self._transaction.commit_sync()
         self._transaction, self._pending_bytes = ts.Transaction(), 0
+
+    def abandon(self) -> None:
+        """Forgets what was not committed; afterwards nothing more is put into files."""
+        self._transaction.abort()
+        if self._transaction.commit_started:  # it was interrupted, but goes on by itself
+            with contextlib.suppress(Exception):
+                self._transaction.future.result()
 
     def read_index(self) -> int:
         """The number of rows."""
@@ -83,12 +97,82 @@ class Store:
     ) -> Any:
         spec = {"driver": "zarr", "kvstore": {**self._database, "path": name}, **options}
         dtype_ = None if dtype is None else ts.dtype(dtype)
-        return ts.open(spec, shape=shape, dtype=dtype_, context=self._context).result()
+        transaction = self._transaction if "create" in options else None
+        return ts.open(
+            spec, shape=shape, dtype=dtype_, context=self._context, transaction=transaction
+        ).result()
 
 
-def _choose_chunk_rows(array: np.ndarray) -> int:
+class GrowingArray:
+    """A new array in a Store: takes rows in any portions, writes and hashes them in blocks."""
+
+    def __init__(self, store: Store, name: str, like: np.ndarray, level: int) -> None:
+        self._store, self._name, self._level = store, name, level
+        self._held = np.empty((0, *like.shape[1:]), like.dtype.newbyteorder("="))
+        self._num_held = 0
+        self._num_written = 0
+        self._array: Any = None
+        self._chunks: list[int] = []
+        self._hashes: list[str] = []
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self._held.dtype
+
+    def append(self, rows: np.ndarray) -> None:
+        """Adds rows after those before; what does not fill a block is copied and held back."""
+        while len(rows):
+            if self._num_held == 0 and len(rows) >= BLOCK_ROWS:
+                taken = BLOCK_ROWS
+                self._write(rows[:taken].astype(self.dtype, copy=False))
+            else:
+                taken = min(len(rows), BLOCK_ROWS - self._num_held)
+                self._hold(rows[:taken])
+            rows = rows[taken:]
+
+    def finish(self) -> dict[str, Any]:
+        """Writes what is still held back; what is needed to read and to check the array."""
+        if self._num_held:
+            self._flush()
+        return {
+            "shape": [self._num_written, *self._held.shape[1:]],
+            "dtype": self.dtype.name,
+            "chunks": self._chunks,
+            "sha256": self._hashes,
+        }
+
+    def _hold(self, rows: np.ndarray) -> None:
+        """Copies rows into the block that is being filled."""
+        filled = self._num_held + len(rows)
+        if filled > len(self._held):
+            longer = min(max(filled, 2 * len(self._held)), BLOCK_ROWS)
+            # In place, so that it is never there twice; no view of it is left from before.
+            self._held.resize((longer, *self._held.shape[1:]), refcheck=False)
+        self._held[self._num_held : filled] = rows
+        self._num_held = filled
+        if filled == BLOCK_ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._write(self._held[: self._num_held])
+        self._num_held = 0
+
+    def _write(self, block: np.ndarray) -> None:
+        if self._array is None:  # the first block is full, or all there is: it decides the chunks
+            self._array, self._chunks = self._store.create(self._name, block, self._level)
+        self._store.write(self._array, self._num_written, block)
+        self._hashes.append(hash_rows(block))
+        self._num_written += len(block)
+
+
+def hash_rows(rows: np.ndarray) -> str:
+    """SHA-256 of rows, the same on every machine."""
+    return hashlib.sha256(to_bytes(rows)).hexdigest()
+
+
+def _choose_chunk_rows(block: np.ndarray) -> int:
     """Rows of about 1 MiB: a power of two, so that no chunk lies in two blocks."""
-    row_bytes = max(1, array.nbytes // len(array))
+    row_bytes = max(1, block.nbytes // len(block))
     fitting = min(max(1, CHUNK_BYTES // row_bytes), BLOCK_ROWS)
-    needed = 1 << (len(array) - 1).bit_length()
+    needed = 1 << (len(block) - 1).bit_length()
     return min(1 << (fitting.bit_length() - 1), needed)

@@ -2,20 +2,24 @@
 
 import os
 import re
+import shutil
 import subprocess
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import oryx_marl
 from oryx_marl import registry
 from oryx_marl.data import vault
 from oryx_marl.data.dataset import Dataset
-from oryx_marl.envs.base import Recipe
+from oryx_marl.envs import base
 from oryx_marl.errors import OryxError
+from oryx_marl.recipes.base import Recipe, Request
 
 EMBEDDED = Path(__file__).parent / "embedded"
 """Small datasets that are installed with the package."""
+SEGMENTS = "segments"
+"""Folder in a recipe's work folder for what the finished dataset makes superfluous."""
 LEVEL = 12
 """Compression of datasets made here: half the size of zstd's usual level, still quick."""
 
@@ -76,46 +80,65 @@ def make(
     root: Path | None = None,
     rows: int | None = None,
     seed: int | None = None,
-    on_progress: Callable[[str], None] | None = None,
+    **options: Any,
 ) -> Path:
-    """Makes a dataset by its recipe and stores it under `root`; how it was made is kept with it."""
+    """Makes a dataset by its recipe and stores it under `root`; how it was made is kept with it.
+
+    `options` are further fields of the recipe's Request.
+    """
     recipes = _recipes()
     if name not in recipes:
         known = ", ".join(sorted(recipes)) or "none"
         raise OryxError(f"there is no recipe for '{name}'; there are: {known}")
-    recipe = recipes[name]
+    recipe, root = recipes[name], root or default_root()
     rows = recipe.rows if rows is None else rows
     seed = recipe.seed if seed is None else seed
     if rows < 1:
         raise OryxError(f"a dataset needs at least 1 row, not {rows}")
-    folder = _folder(name, root or default_root())
+    folder = _folder(name, root)
+    work = folder.with_name(f"{folder.name}.recording")
     if folder.exists():
         raise OryxError(f"{folder} is there already; remove it to make the dataset again")
-    tell = on_progress or (lambda message: None)
-    tell(f"recording {rows:,} steps")
-    spec, arrays = recipe.run(rows, seed)
+    request = Request(rows, seed, root, work, **options)
+    if work.exists() and not request.resume:
+        raise OryxError(
+            f"{work} holds what was recorded for this dataset before; continue it with --resume, "
+            "or remove it to begin anew"
+        )
     origin = {
         "command": f"oryx data make {name} --rows {rows} --seed {seed}",
         "recipe": name,
         "description": recipe.description,
         "seed": seed,
         "version": oryx_marl.__version__,
-        "environment": spec.environment,
-        "environment_config": dict(spec.environment_config),
     }
     commit = _find_commit()
     if commit:
         origin["commit"] = commit
-    tell(f"writing to {folder}")
-    return vault.write(Dataset(spec=spec, **arrays, name=name, origin=origin), folder, LEVEL)
+    parts = (_label(part, name, origin) for part in recipe.run(request))
+    vault.write_parts(parts, folder, LEVEL)
+    if (work / SEGMENTS).exists():
+        shutil.rmtree(work / SEGMENTS)
+    return folder
+
+
+def _label(part: Dataset, name: str, origin: dict[str, Any]) -> Dataset:
+    """A recipe's part with its name and all that is known of its making."""
+    spec = part.spec
+    environment = {
+        "environment": spec.environment,
+        "environment_version": base.make(spec).version if spec.environment else None,
+        "environment_config": dict(spec.environment_config),
+    }
+    return replace(part, name=name, origin={**origin, **environment, **part.origin})
 
 
 def _recipes() -> dict[str, Recipe]:
     """Recipes of all environment families that can be loaded here."""
     found = {}
-    for family in registry.names("envs"):
+    for family in registry.names("recipes"):
         try:
-            recipes = getattr(registry.load("envs", family), "RECIPES", {})
+            recipes = registry.load("recipes", family).RECIPES
         except (OryxError, ImportError):  # its optional packages are not installed
             continue
         found.update({f"{family}/{variant}": recipe for variant, recipe in recipes.items()})

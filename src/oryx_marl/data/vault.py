@@ -11,15 +11,15 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from oryx_marl.data._foreign import read_foreign
-from oryx_marl.data._store import BLOCK_ROWS, Store
-from oryx_marl.data.dataset import Dataset, to_bytes
+from oryx_marl.data._store import BLOCK_ROWS, MOST_ROWS, GrowingArray, Store, hash_rows
+from oryx_marl.data.dataset import Dataset
 from oryx_marl.errors import OryxError
 from oryx_marl.types import Spec
 
@@ -45,26 +45,26 @@ OWN_NAMES = {"episode_starts": "episode_starts.", "final_observations": "final_o
 
 def write(dataset: Dataset, folder: Path, level: int = 3) -> Path:
     """Stores a dataset in a new folder, whole or not at all; `level` is zstd's, 1 to 22."""
+    return write_parts([dataset], folder, level)
+
+
+def write_parts(parts: Iterable[Dataset], folder: Path, level: int = 3) -> Path:
+    """Stores the episodes of all parts, one after another, as one dataset, like `write`.
+
+    Only one part is held at a time. Name and Spec are those of the first part; the origin is that
+    of the last, so that a maker can add what is known only at the end.
+    """
     if os.path.lexists(folder):
         raise OryxError(f"{folder} is there already; remove it or choose another name")
-    _require_plain(dataset)
-    partial = folder.with_name(folder.name + PARTIAL)
+    draft = _Draft(folder, level)
     try:
-        if partial.is_dir():  # left behind by a write that was killed
-            shutil.rmtree(partial)
-        partial.mkdir(parents=True)
-        entries = _write_arrays(dataset, Store(partial), level)
-        document = _describe(dataset, entries)
-        (partial / METADATA).write_text(json.dumps(document), encoding="utf-8")
-        _sync_tree(partial)
-        partial.rename(folder)
-        _sync(folder.parent)
-    except (OSError, ValueError) as error:  # TensorStore raises ValueError when full
-        shutil.rmtree(partial, ignore_errors=True)
-        raise OryxError(
-            f"dataset '{dataset.name}' could not be written to {folder}: {_first_line(error)}. "
-            "Nothing was left there. Is there space, and may you write?"
-        ) from error
+        for part in parts:
+            draft.add(part)
+            del part  # or it would be held while the next one is made
+        draft.publish()
+    except BaseException:  # also where the user interrupts
+        draft.discard()
+        raise
     return folder
 
 
@@ -100,41 +100,132 @@ def is_vault(folder: Path) -> bool:
     return has_part and not folder.name.endswith(PARTIAL)
 
 
-def _require_plain(dataset: Dataset) -> None:
-    """Raises unless Spec and origin can be written as JSON."""
-    for part, values in (("Spec", dataset.spec.to_dict()), ("origin", dataset.origin)):
-        try:
-            json.dumps(values)
-        except (TypeError, ValueError) as error:
+class _Draft:
+    """A dataset that grows part by part in a folder of another name until it is complete."""
+
+    def __init__(self, folder: Path, level: int) -> None:
+        self._folder = folder
+        self._partial = folder.with_name(folder.name + PARTIAL)
+        self._level = level
+        self._store: Store | None = None
+        self._arrays: dict[str, GrowingArray] = {}
+        self._num_parts = 0
+        self._about: dict[str, Any] = {}
+
+    def add(self, part: Dataset) -> None:
+        """Appends the episodes of a part."""
+        spec = part.spec.to_dict()
+        _require_plain(part.name, "Spec", spec)
+        _require_plain(part.name, "origin", part.origin)
+        if self._num_parts == 0:
+            self._about = {"name": part.name, "origin": {}, "spec": spec, "rows": 0}
+        else:
+            self._require_fit(spec, part.arrays())
+        self._num_parts += 1
+        arrays = {**part.arrays(), "episode_starts": self._shift_starts(part)}
+        with self._refusal_explained():
+            store = self._store or self._begin()
+            for name, array in arrays.items():
+                if name not in self._arrays:
+                    stored_name = {**SHARED_NAMES, **OWN_NAMES}[name]
+                    self._arrays[name] = GrowingArray(store, stored_name, array, self._level)
+                self._arrays[name].append(array)
+        self._about.update(origin=part.origin, rows=self._about["rows"] + part.num_rows)
+
+    def publish(self) -> None:
+        """Completes the dataset and gives it its name."""
+        if self._store is None:
+            raise OryxError(f"there is nothing to store in {self._folder}: no part was given")
+        _require_plain(self._about["name"], "origin", self._about["origin"])
+        with self._refusal_explained():
+            entries = {name: array.finish() for name, array in self._arrays.items()}
+            self._store.commit()
+            self._store.write_index(self._about["rows"])
+            self._store.commit()
+            document = _describe(self._about, entries)
+            (self._partial / METADATA).write_text(json.dumps(document), encoding="utf-8")
+            _sync_tree(self._partial)
+            self._partial.rename(self._folder)
+            _sync(self._folder.parent)
+
+    def discard(self) -> None:
+        """Removes what was written, unless it was published."""
+        if self._store is not None:
+            self._store.abandon()
+            shutil.rmtree(self._partial, ignore_errors=True)
+
+    def _begin(self) -> Store:
+        """Makes the folder and its database."""
+        if self._partial.is_dir():  # left behind by a write that was killed
+            shutil.rmtree(self._partial)
+        self._partial.mkdir(parents=True)
+        self._store = Store(self._partial)
+        return self._store
+
+    def _shift_starts(self, part: Dataset) -> np.ndarray:
+        """Where the episodes of a part start in the whole dataset."""
+        rows, starts = self._about["rows"], part.episode_starts
+        if rows + part.num_rows > MOST_ROWS:
             raise OryxError(
-                f"the {part} of dataset '{dataset.name}' cannot be stored: {error}; "
-                "use plain numbers, texts, lists and tables"
+                f"dataset '{part.name}' has {rows + part.num_rows:,} rows with its part "
+                f"{self._num_parts}, but {MOST_ROWS:,} is the most that can be stored as one"
+            )
+        if rows + int(starts[-1]) > np.iinfo(starts.dtype).max:
+            raise OryxError(
+                f"part {self._num_parts} of dataset '{part.name}' has an episode from row "
+                f"{rows + int(starts[-1]):,} on, too much for episode_starts of type "
+                f"{starts.dtype.name}; use int64"
+            )
+        return starts + starts.dtype.type(rows)
+
+    def _require_fit(self, spec: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        """Raises unless the next part has the Spec, the arrays and the types of the first one."""
+        misfits = [
+            f"{key} of its Spec is {spec[key]!r}, not {value!r}"
+            for key, value in self._about["spec"].items()
+            if spec[key] != value
+        ]
+        misfits += [f"it has no {name}" for name in self._arrays if name not in arrays]
+        misfits += [f"it also has {name}" for name in arrays if name not in self._arrays]
+        misfits += [
+            f"its {name} are {arrays[name].dtype.name}, not {grown.dtype.name}"
+            for name, grown in self._arrays.items()
+            if name in arrays and arrays[name].dtype.newbyteorder("=") != grown.dtype
+        ]
+        if misfits:
+            raise OryxError(
+                f"part {self._num_parts + 1} of dataset '{self._about['name']}' does not fit the "
+                f"first: {'; '.join(misfits)}"
+            )
+
+    @contextlib.contextmanager
+    def _refusal_explained(self) -> Iterator[None]:
+        """Whatever the disk refuses becomes an OryxError."""
+        try:
+            yield
+        except (OSError, ValueError) as error:  # TensorStore raises ValueError when full
+            raise OryxError(
+                f"dataset '{self._about['name']}' could not be written to {self._folder}: "
+                f"{_first_line(error)}. Nothing was left there. Is there space, and may you write?"
             ) from error
 
 
-def _write_arrays(dataset: Dataset, store: Store, level: int) -> dict[str, Any]:
-    """Writes all arrays, then the index; for each array what is needed to check it."""
-    entries = {}
-    for name, array in dataset.arrays().items():
-        array = array.astype(array.dtype.newbyteorder("="), copy=False)
-        chunks = store.write({**SHARED_NAMES, **OWN_NAMES}[name], array, level)
-        entries[name] = {
-            "shape": list(array.shape),
-            "dtype": array.dtype.name,
-            "chunks": chunks,
-            "sha256": _hash_blocks(array, BLOCK_ROWS),
-        }
-    store.commit()
-    store.write_index(dataset.num_rows)
-    store.commit()
-    return entries
+def _require_plain(name: str, part: str, values: Any) -> None:
+    """Raises unless the Spec or the origin of a dataset can be written as JSON."""
+    try:
+        json.dumps(values)
+    except (TypeError, ValueError) as error:
+        raise OryxError(
+            f"the {part} of dataset '{name}' cannot be stored: {error}; "
+            "use plain numbers, texts, lists and tables"
+        ) from error
 
 
-def _describe(dataset: Dataset, entries: dict[str, Any]) -> dict[str, Any]:
+def _describe(about: dict[str, Any], entries: dict[str, Any]) -> dict[str, Any]:
     """What goes into metadata.json."""
     shapes: dict[str, Any] = {}
     dtypes: dict[str, Any] = {}
-    for name, array in dataset.arrays().items():
+    for name, known in entries.items():
         if name in SHARED_NAMES:
             *parents, leaf = SHARED_NAMES[name].rstrip(".").split(".")
             shape_at, dtype_at = shapes, dtypes
@@ -143,16 +234,8 @@ def _describe(dataset: Dataset, entries: dict[str, Any]) -> dict[str, Any]:
                     shape_at.setdefault(parent, {}),
                     dtype_at.setdefault(parent, {}),
                 )
-            shape_at[leaf], dtype_at[leaf] = str((1, *array.shape)), array.dtype.name
-    entry = {
-        "format": FORMAT,
-        "name": dataset.name,
-        "origin": dataset.origin,
-        "spec": dataset.spec.to_dict(),
-        "rows": dataset.num_rows,
-        "block_rows": BLOCK_ROWS,
-        "arrays": entries,
-    }
+            shape_at[leaf], dtype_at[leaf] = str((1, *known["shape"])), known["dtype"]
+    entry = {"format": FORMAT, **about, "block_rows": BLOCK_ROWS, "arrays": entries}
     document = {
         "version": FLASHBAX_VERSION,
         "structure_shape": shapes,
@@ -214,8 +297,7 @@ def _read_checked(folder: Path, document: Any, entry: Any, store: Store) -> Data
 def _hash_blocks(array: np.ndarray, block_rows: int) -> list[str]:
     """SHA-256 of each block of rows."""
     starts = range(0, len(array), block_rows)
-    blocks = (to_bytes(array[start : start + block_rows]) for start in starts)
-    return [hashlib.sha256(block).hexdigest() for block in blocks]
+    return [hash_rows(array[start : start + block_rows]) for start in starts]
 
 
 def _hash_document(document: dict[str, Any]) -> str:

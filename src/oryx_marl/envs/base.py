@@ -1,7 +1,5 @@
 """The protocol of environments written in JAX."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import jax
@@ -19,6 +17,8 @@ class Env(Protocol):
     """A pure environment: all randomness comes from the key, all memory is in the state."""
 
     spec: Spec
+    version: int
+    """Counted up when the rules change: logs of different versions are not comparable."""
     action_names: tuple[str, ...]
     """What each discrete action is called."""
     return_name: str
@@ -39,21 +39,6 @@ class Env(Protocol):
     def render_rgb(self, state: State) -> np.ndarray:
         """A picture of the state, uint8 [height, width, 3]."""
         ...
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """A dataset that a family of environments can make by itself, named in its `RECIPES`."""
-
-    description: str
-    """One line for a list of recipes."""
-    run: Callable[[int, int], tuple[Spec, dict[str, np.ndarray]]]
-    """`run(rows, seed)`: the Spec and the arrays of a dataset, by name: whole episodes, cut after
-    the first one with which `rows` steps are reached."""
-    rows: int = 100_000
-    """Steps it makes where no other number is asked for."""
-    seed: int = 0
-    """Seed it uses where no other is asked for."""
 
 
 def make(spec: Spec) -> Env:

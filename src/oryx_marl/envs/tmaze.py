@@ -13,7 +13,6 @@ before the step, so agents neither swap nor follow each other, and of two agents
 free cell none gets it. Both get reward 1, once, when both stand on their goals at the same time.
 """
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -22,7 +21,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Int8
 
 from oryx_marl.envs import _tmaze_render
-from oryx_marl.envs.base import Recipe
 from oryx_marl.errors import OryxError
 from oryx_marl.types import ActionSpace, Observation, Spec, Step
 
@@ -58,8 +56,17 @@ class State(NamedTuple):
 class TMaze:
     """The maze. Running out of time is an end of the task: the horizon is a part of it."""
 
-    action_names = ("stay", "up", "right", "down", "left", "choose green", "choose orange")
+    action_names: tuple[str, ...] = (
+        "stay",
+        "up",
+        "right",
+        "down",
+        "left",
+        "choose green",
+        "choose orange",
+    )
     return_name = "success rate"
+    version = 1
 
     def __init__(
         self,
@@ -261,25 +268,3 @@ def _check_config(length: int, width: int, time_limit: int, observation_mode: st
             f"tmaze: observation_mode must be one of {', '.join(OBSERVATION_MODES)}, "
             f"got '{observation_mode}'"
         )
-
-
-def _run_recipe(name: str, rows: int, seed: int) -> tuple[Spec, dict[str, np.ndarray]]:
-    # Imported late, because the planner imports this file.
-    from oryx_marl.envs._tmaze_planner import BEHAVIOURS, record
-
-    return record(TMaze(), BEHAVIOURS[name], rows, seed)
-
-
-RECIPES = {
-    "planner-expert": Recipe(
-        description="an optimal planner, colours always different: every episode is solved, "
-        "in as few steps as possible",
-        run=partial(_run_recipe, "planner-expert"),
-    ),
-    "planner-mixed": Recipe(
-        description="the planner with noise that differs by episode, colours at random half of "
-        "the time: fewer than half of the episodes are solved",
-        run=partial(_run_recipe, "planner-mixed"),
-    ),
-}
-"""Datasets of the default maze."""

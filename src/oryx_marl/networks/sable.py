@@ -65,6 +65,17 @@ class Memory(NamedTuple):
     """Last present agent's action of the step before plus 1; 0 where there is none."""
 
 
+class Acted(NamedTuple):
+    """What one step of acting gives."""
+
+    memory: Memory
+    actions: Int[Array, " N"]
+    info: Any
+    """What `choose` said of each agent, stacked."""
+    encoded: Float[Array, "N D"]
+    """The encoder's features of each agent."""
+
+
 class ObservationEncoder(eqx.Module):
     """Norm, Dense, GELU over the features with the agent's one-hot id in front.
 
@@ -228,11 +239,10 @@ class Sable(eqx.Module):
         observation: Observation,
         choose: Callable[[Array, Array, Array], tuple[Array, Any]],
         key: Array,
-    ) -> tuple[Memory, Int[Array, " N"], Any]:
+    ) -> Acted:
         """One step of all agents, one after the other.
 
-        `choose(features [D], legal [A], key) -> (action, info)` decides for one agent. Returns the
-        memory, the actions and the stacked infos.
+        `choose(features [D], legal [A], key) -> (action, info)` decides for one agent.
         """
         num_agents = len(observation.present)
         ids = jnp.arange(num_agents)
@@ -272,7 +282,7 @@ class Sable(eqx.Module):
         (memory, _), (actions, info) = jax.lax.scan(
             one_agent, (memory, start), (encoded[0], observation.legal, observation.present, keys)
         )
-        return memory, actions, info
+        return Acted(memory, actions, info, encoded[0])
 
     def _decays(self) -> Float[Array, " H"]:
         return head_decays(self.config.num_heads, self.config.decay_scale)

@@ -9,24 +9,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from oryx_marl.ops.distributions import take_action
+from oryx_marl.ops.masked import masked_mean
+from oryx_marl.ops.returns import PairRows, Pairs, Rows, linear_recurrence
 
-Rows = Bool[Array, "B T N"]
 Values = Float[Array, "B T N"]
-PairRows = Bool[Array, "B Tm1 N"]
-Pairs = Float[Array, "B Tm1 N"]
-"""One entry for each pair of steps (t, t+1)."""
-
-
-def td_rows(present: Rows, terminal: Rows, reset: Bool[Array, "B T"]) -> tuple[PairRows, PairRows]:
-    """Pairs (t, t+1) that enter the TD loss, and those of them whose next value is used.
-
-    A pair of agent j counts iff j is present at t and either terminal_t^j holds, or t+1 is no reset
-    and j is present there. So neither truncations nor unflagged ends are bootstrapped across, and
-    terminal wins over truncation.
-    """
-    here, ended = present[:, :-1], terminal[:, :-1]
-    goes_on = ~reset[:, 1:, None] & present[:, 1:]
-    return here & (ended | goes_on), here & ~ended & goes_on
 
 
 def batch_weights(
@@ -74,16 +60,8 @@ def td_targets(
 
     next_counts = jnp.pad(rows[:, 1:], ((0, 0), (0, 1), (0, 0)))
     mixing = jnp.where(uses_next & next_counts, trace, 0.0)
-    # y_t = offset_t + slope_t y_{t+1}: a linear recurrence, solved without a loop over time.
     offsets = rewards + discount * (1 - mixing) * values
-
-    def compose(later: tuple[Array, Array], earlier: tuple[Array, Array]) -> tuple[Array, Array]:
-        return earlier[0] + earlier[1] * later[0], earlier[1] * later[1]
-
-    targets, _ = jax.lax.associative_scan(
-        compose, (offsets, discount * mixing), reverse=True, axis=1
-    )
-    return targets
+    return linear_recurrence(offsets, discount * mixing)
 
 
 def own_advantage(
@@ -96,11 +74,6 @@ def own_advantage(
 def cumulative_advantage(own: Values, present: Rows) -> Values:
     """A^{1:j} = Σ_{m≤j} own_m, in the order of the permutation; an absent agent adds 0."""
     return jnp.cumsum(jnp.where(present, own, 0), axis=-1)
-
-
-def masked_mean(values: Float[Array, "*shape"], rows: Bool[Array, "*shape"]) -> Float[Array, ""]:
-    """Mean over the rows that count; 0 if none does."""
-    return jnp.sum(jnp.where(rows, values, 0)) / jnp.maximum(rows.sum(), 1)
 
 
 def critic_loss(q: Array, targets: Array, rows: Array) -> Float[Array, ""]:

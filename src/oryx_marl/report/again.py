@@ -7,17 +7,24 @@ from typing import Any
 from oryx_marl import config as configs
 from oryx_marl import registry
 from oryx_marl.errors import OryxError
-from oryx_marl.train.offline import TrainSettings
+from oryx_marl.train.loop import TrainSettings
+from oryx_marl.train.online import OnlineSettings
 
 
 def command(config: dict[str, Any]) -> str:
     """`oryx train ...` with every setting that is not the default."""
-    words = ["oryx", "train", config["algorithm"], config["dataset"]]
-    words += ["--updates", str(config["updates"]), "--seeds", str(len(config["seeds"]))]
+    words = ["oryx", "train", config["algorithm"]]
+    if config.get("online"):
+        steps = config["updates"] * config["steps_per_update"]
+        words += ["--env", config["dataset"], "--steps", str(steps)]
+        defaults = _run_defaults(OnlineSettings())
+    else:
+        words += [config["dataset"], "--updates", str(config["updates"])]
+        defaults = _run_defaults(TrainSettings())
+    words += ["--seeds", str(len(config["seeds"]))]
     first = min(config["seeds"], default=0)
     words += ["--first-seed", str(first)] if first else []
-    chosen = {name: value for name, value in config.items() if name in _run_defaults()}
-    words += _flags(chosen, _run_defaults())
+    words += _flags({k: v for k, v in config.items() if k in defaults}, defaults)
     words += _flags(flatten(config["config"]), _defaults(config["algorithm"]))
     return shlex.join(words)
 
@@ -30,11 +37,11 @@ def flatten(values: dict[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _run_defaults() -> dict[str, Any]:
+def _run_defaults(settings: TrainSettings | OnlineSettings) -> dict[str, Any]:
     """Settings of a run that are flags of their own, beside its length and its seeds."""
-    settings = dataclasses.asdict(TrainSettings())
-    apart = ("updates", "seeds", "first_seed")
-    return {k: v for k, v in settings.items() if k not in apart} | {"leave_out_bad_rows": False}
+    apart = ("updates", "steps", "seeds", "first_seed")
+    values = {k: v for k, v in dataclasses.asdict(settings).items() if k not in apart}
+    return values | {"leave_out_bad_rows": False}
 
 
 def _defaults(algorithm: str) -> dict[str, Any]:

@@ -95,8 +95,9 @@ def _headline(run: Run) -> str:
         facts.append(f"trained in {numbers.duration(run.metrics.seconds)}")
     if run.config.get("device"):
         facts.append(f"on {run.config['device']}")
+    place = "in" if run.config.get("online") else "from"
     return f"""<header>
-<p class="eyebrow"><b>{escape(run.config["algorithm"])}</b> learned from
+<p class="eyebrow"><b>{escape(run.config["algorithm"])}</b> learned {place}
 <b>{escape(run.config["dataset"])}</b></p>
 <h1><span class="metric">{escape(metric)}</span> <span class="value">{mean}</span> {spread}</h1>
 <p class="lead">{escape(explained)}</p>
@@ -194,6 +195,8 @@ def _curve(run: Run) -> str:
 def _dataset(run: Run) -> str:
     """What was learned from."""
     card = run.dataset
+    if run.config.get("online"):
+        return ""
     if card is None:
         return _absent(run, "Dataset", "dataset.json", "the dataset is not described here")
     chart, text = "", f"Returns of the logged episodes of {card.name}."

@@ -43,7 +43,7 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None:
 
     If writing fails, the earlier ones are untouched and an OryxError says why.
     """
-    arrays = _flatten(jax.device_get(checkpoint.tree))
+    arrays = flatten(jax.device_get(checkpoint.tree))
     notes = {
         "update": checkpoint.update,
         "extra": checkpoint.extra,
@@ -100,18 +100,19 @@ def restore(folder: Path, like: Any, update: int | None = None) -> Checkpoint:
         earlier = [str(u) for u in found if u != chosen]
         hint = f"delete it to continue from update {earlier[-1]}" if earlier else "train again"
         raise OryxError(f"checkpoint {path} is damaged ({_first_line(error)}): {hint}") from error
-    return Checkpoint(notes["update"], _unflatten(arrays, like, path), notes["extra"])
+    return Checkpoint(notes["update"], unflatten(arrays, like, path), notes["extra"])
 
 
-def _flatten(tree: Any) -> dict[str, np.ndarray]:
+def flatten(tree: Any) -> dict[str, np.ndarray]:
+    """Every array of a pytree by its path."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     name = partial(jax.tree_util.keystr, simple=True, separator="/")
     return {name(path): np.asarray(leaf) for path, leaf in leaves}
 
 
-def _unflatten(arrays: dict[str, np.ndarray], like: Any, path: Path) -> Any:
+def unflatten(arrays: dict[str, np.ndarray], like: Any, path: Path) -> Any:
     """`arrays` in the structure of `like`, or an error if a name, shape or type differs."""
-    expected = _flatten(jax.tree.map(lambda leaf: np.empty(leaf.shape, leaf.dtype), like))
+    expected = flatten(jax.tree.map(lambda leaf: np.empty(leaf.shape, leaf.dtype), like))
     kinds = [
         {name: (array.shape, array.dtype) for name, array in found.items()}
         for found in (expected, arrays)

@@ -1,87 +1,41 @@
-"""Learning from logged data: scans of updates over seeds, logged, evaluated and checkpointed."""
+"""Learning from logged data that lies on the device."""
 
-import signal
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.data.sampler import DeviceData, check_length, sample_windows
-from oryx_marl.errors import OryxError
-from oryx_marl.train import checkpoint
-from oryx_marl.train.run import Run
+from oryx_marl.train.loop import Metrics
 from oryx_marl.train.seeds import over_seeds
 
-Evaluate = Callable[[Any, int], np.ndarray]
-"""`evaluate(weights [S, ...], update) -> returns [S, episodes]`."""
 
+@dataclass(frozen=True, eq=False)
+class Logged:
+    """A Source of windows, drawn uniformly from the logged steps."""
 
-@dataclass(frozen=True)
-class TrainSettings:
-    """How long and how often; what is learned is the algorithm's Config."""
+    data: DeviceData
 
-    updates: int = 20_000
-    """Gradient updates per seed."""
-    seeds: int = 3
-    """Independent repetitions."""
-    first_seed: int = 0
-    """Number of the first seed."""
-    log_every: int = 100
-    """Updates in one compiled call, between two lines of the log."""
-    evaluate_every: int = 2_000
-    """Updates between evaluations (0: only at the end)."""
-    checkpoint_every: int = 2_000
-    """Updates between checkpoints."""
+    def init(self, algorithm: Algorithm, learners: Any, keys: jax.Array) -> tuple[()]:
+        check_length(self.data.num_rows, algorithm.sequence_length)
+        return ()
 
-    def __post_init__(self) -> None:
-        if min(self.updates, self.seeds, self.log_every, self.checkpoint_every) < 1:
-            raise OryxError("updates, seeds, log_every and checkpoint_every must be at least 1")
-        if self.first_seed < 0 or self.evaluate_every < 0:
-            raise OryxError("first_seed and evaluate_every must not be negative")
-        for name in ("evaluate_every", "checkpoint_every"):
-            if getattr(self, name) % self.log_every:
-                raise OryxError(f"{name} must be a multiple of log_every ({self.log_every})")
-
-    @property
-    def seed_numbers(self) -> list[int]:
-        return list(range(self.first_seed, self.first_seed + self.seeds))
-
-
-class TrainState(NamedTuple):
-    """All that a run needs to go on, stacked over seeds."""
-
-    learners: Any
-    best: Any
-    """Acting weights of each seed at its best evaluation."""
-    best_return: jax.Array
-    """[S] mean return of that evaluation."""
-
-
-class DivergedError(OryxError):
-    """A loss stopped being a finite number."""
-
-
-class StoppedError(OryxError):
-    """The user stopped the run; everything up to here is in a checkpoint."""
-
-
-def init_state(algorithm: Algorithm, seeds: list[int]) -> TrainState:
-    """Fresh learners, one per seed."""
-    learners = _init_learners(algorithm, jax.vmap(jax.random.key)(jnp.array(seeds)))
-    best = jax.tree.map(jnp.copy, algorithm.weights(learners))
-    return TrainState(learners, best, jnp.full(len(seeds), -jnp.inf))
-
-
-@partial(jax.jit, static_argnames="algorithm")
-def _init_learners(algorithm: Algorithm, keys: jax.Array) -> Any:
-    return over_seeds(lambda key: algorithm.init(jax.random.fold_in(key, 0)))(keys)
+    def advance(
+        self,
+        algorithm: Algorithm,
+        num_updates: int,
+        learners: Any,
+        world: tuple[()],
+        keys: jax.Array,
+        first: int,
+    ) -> tuple[Any, tuple[()], Metrics]:
+        learners, metrics = run_updates(
+            algorithm, num_updates, learners, keys, self.data, jnp.asarray(first)
+        )
+        return learners, world, metrics
 
 
 @partial(jax.jit, static_argnames=("algorithm", "num_updates"), donate_argnames="learners")
@@ -92,15 +46,11 @@ def run_updates(
     keys: jax.Array,
     data: DeviceData,
     first: jax.Array,
-) -> tuple[Any, dict[str, jax.Array]]:
-    """Learners [S, ...] after `num_updates` more updates, and the mean metrics [S].
+) -> tuple[Any, Metrics]:
+    """Learners [S, ...] after `num_updates` more updates, and the mean metrics [S]."""
 
-    Every update's key is derived from the seed and the update's number, so a resumed run draws
-    what an unbroken one would have drawn.
-    """
-
-    def one_seed(learner: Any, key: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
-        def one_update(learner: Any, number: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
+    def one_seed(learner: Any, key: jax.Array) -> tuple[Any, Metrics]:
+        def one_update(learner: Any, number: jax.Array) -> tuple[Any, Metrics]:
             sample_key, update_key = jax.random.split(jax.random.fold_in(key, number))
             window = sample_windows(
                 data, sample_key, algorithm.batch_size, algorithm.sequence_length
@@ -112,123 +62,3 @@ def run_updates(
         return learner, jax.tree.map(lambda values: values.mean(axis=0), metrics)
 
     return over_seeds(one_seed)(learners, keys)
-
-
-def train(
-    algorithm: Algorithm,
-    data: DeviceData,
-    settings: TrainSettings,
-    run: Run,
-    evaluate: Evaluate | None = None,
-    resume: bool = False,
-    on_progress: Callable[[int, dict[str, np.ndarray]], None] = lambda update, metrics: None,
-) -> TrainState:
-    """Trains all seeds to `settings.updates`, from the newest checkpoint if `resume`."""
-    check_length(data.num_rows, algorithm.sequence_length)
-    state, update, elapsed = _start(algorithm, settings, run, resume)
-    keys = jax.vmap(jax.random.key)(jnp.array(settings.seed_numbers))
-    began = time.monotonic() - elapsed
-
-    def save() -> None:
-        extra = {"elapsed": time.monotonic() - began}
-        checkpoint.save(run.checkpoints, checkpoint.Checkpoint(update, state, extra))
-
-    with _catch_interrupt() as interrupted:
-        if not checkpoint.updates(run.checkpoints):
-            save()
-        while update < settings.updates:
-            size = min(settings.log_every - update % settings.log_every, settings.updates - update)
-            learners, metrics = run_updates(
-                algorithm, size, state.learners, keys, data, jnp.asarray(update)
-            )
-            metrics = {name: np.asarray(values) for name, values in metrics.items()}
-            _require_finite(metrics, update, size, run)
-            state, update = state._replace(learners=learners), update + size
-            values = {name: array.tolist() for name, array in metrics.items()}
-            seconds = round(time.monotonic() - began, 3)
-            run.append("metrics.jsonl", {"update": update, "seconds": seconds, "metrics": values})
-            on_progress(update, metrics)
-            finished = update == settings.updates
-            every = settings.evaluate_every or settings.updates
-            if evaluate is not None and (finished or update % every == 0):
-                weights = algorithm.weights(learners)
-                elapsed = time.monotonic() - began
-                state = _evaluate(evaluate, weights, state, update, elapsed, run)
-            if finished or update % settings.checkpoint_every == 0 or interrupted():
-                save()
-            if interrupted() and not finished:
-                raise StoppedError(
-                    f"stopped at update {update:,}; nothing is lost: continue with --resume"
-                )
-    return state
-
-
-def _start(
-    algorithm: Algorithm, settings: TrainSettings, run: Run, resume: bool
-) -> tuple[TrainState, int, float]:
-    """State, update and seconds to go on from."""
-    state = init_state(algorithm, settings.seed_numbers)
-    if not (resume and checkpoint.updates(run.checkpoints)):
-        update, elapsed = 0, 0.0
-    else:
-        found = checkpoint.restore(run.checkpoints, state)
-        state = jax.tree.map(jnp.asarray, found.tree)
-        update, elapsed = found.update, found.extra["elapsed"]
-    for name in ("metrics.jsonl", "evaluations.jsonl"):
-        run.rewind(name, update)
-    return state, update, elapsed
-
-
-def _require_finite(metrics: dict[str, np.ndarray], update: int, size: int, run: Run) -> None:
-    for name, values in metrics.items():
-        if not np.all(np.isfinite(values)):
-            seed = int(np.flatnonzero(~np.isfinite(values))[0])
-            found = checkpoint.updates(run.checkpoints)
-            raise DivergedError(
-                f"{name} of seed number {seed} is not finite between updates {update:,} and "
-                f"{update + size:,}; the last good checkpoint is "
-                f"{run.checkpoints / str(found[-1])}. "
-                "Try a lower learning rate or a higher policy temperature, and check the data"
-            )
-
-
-def _evaluate(
-    evaluate: Evaluate, weights: Any, state: TrainState, update: int, elapsed: float, run: Run
-) -> TrainState:
-    """Scores the current weights, logs the returns and remembers each seed's best weights."""
-    returns = np.asarray(evaluate(weights, update))
-    row = {"update": update, "seconds": round(elapsed, 3), "returns": returns.tolist()}
-    run.append("evaluations.jsonl", row)
-    scores = jnp.asarray(returns.mean(axis=1), jnp.float32)
-    better = scores >= state.best_return  # of equals, the one that has learned longer
-
-    def pick(new: jax.Array, old: jax.Array) -> jax.Array:
-        return jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old)
-
-    best = jax.tree.map(pick, weights, state.best)
-    return state._replace(best=best, best_return=jnp.maximum(scores, state.best_return))
-
-
-@contextmanager
-def _catch_interrupt() -> Iterator[Callable[[], bool]]:
-    """Turns Ctrl-C and SIGTERM into a flag, so that a chunk is finished and saved first.
-
-    A second Ctrl-C stops at once.
-    """
-    stopped = False
-
-    def stop(number: int, frame: Any) -> None:
-        nonlocal stopped
-        stopped = True
-        signal.signal(number, signal.default_int_handler)
-
-    try:
-        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # only the main thread may set handlers
-        yield lambda: False
-        return
-    try:
-        yield lambda: stopped
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -14,6 +14,7 @@ _MUST_MATCH = (
     "algorithm",
     "dataset",
     "fingerprint",
+    "spec_sha256",
     "seeds",
     "log_every",
     "config",

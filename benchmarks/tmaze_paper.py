@@ -1,0 +1,173 @@
+"""The paper's T-Maze experiment from the beginning: Sable learns, its data, Oryx on that data.
+
+    python benchmarks/tmaze_paper.py sable     # online Sable from scratch, four seeds
+    python benchmarks/tmaze_paper.py data      # record tmaze/replay, roll out tmaze/expert
+    python benchmarks/tmaze_paper.py oryx      # Oryx and the paper's settings on both, ten seeds
+    python benchmarks/tmaze_paper.py tables    # README and docs from what is in results/
+
+Needs the package (installed, or PYTHONPATH=src) and an accelerator. Finished parts are not run
+again. Datasets go where `oryx data make` puts them.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from oryx_marl import config as configs
+from oryx_marl import experiment
+from oryx_marl.data import catalog, stats
+from oryx_marl.envs.tmaze import TMaze
+from oryx_marl.recipes import _policies
+from oryx_marl.recipes.tmaze import REPLAY
+from oryx_marl.train import checkpoint, policy_file
+from oryx_marl.train.online import OnlineSettings
+from oryx_marl.train.run import Run
+from tmaze_planner import ORYX, PAPER, commit, measure
+
+VARIANTS = {"oryx": ORYX, "oryx-paper-settings": PAPER}
+PUBLISHED = {
+    "replay": {"oryx": 0.99, "transitions": "over 16 million", "mean_return": 0.559},
+    "expert": {"oryx": 0.94, "transitions": "100,000", "mean_return": 1.0},
+}
+"""The paper's figure and appendix on T-Maze."""
+
+
+def learn(steps: int, seeds: int, out: Path) -> dict[str, Any]:
+    """Trains Sable with the settings of the recording; its run stays in `out`."""
+    env = TMaze()
+    settings = OnlineSettings(steps=steps, seeds=seeds)
+    train = settings.in_updates(REPLAY.num_envs * REPLAY.rollout_length)
+    work = experiment.Experiment(
+        "sable", REPLAY, env, out, train, experiment.EvaluationSettings(replays=0)
+    )
+    began = time.monotonic()
+    summary = experiment.run(work)
+    metrics = list(Run(out).rows("metrics.jsonl"))
+    taken = metrics[-1]["seconds"] - metrics[0]["seconds"]
+    per_update = REPLAY.num_envs * REPLAY.rollout_length
+    done = (metrics[-1]["update"] - metrics[0]["update"]) * per_update * seeds
+    return {
+        **work.describe(),
+        "config": configs.to_dict(REPLAY),
+        "steps": train.updates * per_update,
+        "wall_seconds": round(time.monotonic() - began, 1),
+        "steps_per_second": round(done / taken) if taken else None,
+        "steps_per_second_note": "all seeds together, evaluations and checkpoints included, "
+        "compilation left out",
+        "curves": [
+            [row["update"] * per_update, *np.round(row["metrics"]["return"], 4).tolist()]
+            for row in metrics
+        ],
+        "evaluations": [
+            [row["update"] * per_update, *np.mean(row["returns"], axis=1).round(4).tolist()]
+            for row in Run(out).rows("evaluations.jsonl")
+        ],
+        "scores": summary,
+    }
+
+
+def run_sable(arguments: argparse.Namespace) -> None:
+    """All seeds to the end, then a short run twice: the same to the last bit?"""
+    target = arguments.out / "sable.json"
+    if target.exists():
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        record = learn(arguments.steps, arguments.seeds or 4, Path(folder) / "run")
+        target.write_text(json.dumps({"commit": arguments.commit, **record}, indent=1))
+        short = min(arguments.steps, 1_000_000)
+        states = []
+        for name in ("a", "b"):
+            learn(short, 1, Path(folder) / name)
+            states.append(checkpoint.flatten(experiment.load(Path(folder) / name).state))
+    record["repeats_exactly"] = {
+        "steps": short,
+        "arrays": len(states[0]),
+        "equal": all(np.array_equal(states[0][name], states[1][name]) for name in states[0]),
+    }
+    command = "python benchmarks/tmaze_paper.py sable"
+    record = {"command": command, "commit": arguments.commit, **record}
+    target.write_text(json.dumps(record, indent=1))
+
+
+def keep_policies(work: Path, folder: Path) -> None:
+    """The final policy of a recording, and the first that reached each of some success rates."""
+    rows = list(Run(work / "run").rows("evaluations.jsonl"))
+    scores = {row["update"]: float(np.mean(row["returns"])) for row in rows}
+    chosen = {
+        name: min(update for update, score in scores.items() if score >= least)
+        for name, least in {"early": 0.1, "middle": 0.5, "late": 0.9}.items()
+    }
+    chosen["final"] = max(scores)
+    origin = catalog.open("tmaze/replay").origin
+    facts = {key: origin[key] for key in ("command", "commit", "version") if key in origin}
+    for name, update in chosen.items():
+        found = policy_file.load(work / "snapshots" / f"{update}.npz")
+        about = {key: value for key, value in found.about.items() if key != "sha256"}
+        about |= {**facts, "evaluation": scores[update], "episodes": len(rows[0]["returns"][0])}
+        policy_file.save(
+            folder / f"tmaze-{name}.npz", "sable", found.algorithm, found.weights, about
+        )
+
+
+def run_data(arguments: argparse.Namespace) -> None:
+    """Both datasets, and what is in them; the policies of the package come from the first."""
+    for variant in (*PUBLISHED, "snapshots", "replay-small"):
+        target = arguments.out / f"{variant}.json"
+        if target.exists():
+            continue
+        began = time.monotonic()
+        name = f"tmaze/{variant}"
+        rows = arguments.steps if variant == "replay" else None
+        folder = catalog.make(name, rows=rows, seed=arguments.first_seed, tell=print)
+        made = time.monotonic() - began
+        if variant == "replay":
+            keep_policies(folder.with_name("replay.recording"), _policies.KEPT)
+        dataset = catalog.open(name)
+        record = {
+            "commit": arguments.commit,
+            "device": jax.devices()[0].device_kind,
+            "wall_seconds": round(made, 1),
+            "origin": dataset.origin,
+            **stats.describe(dataset),
+        }
+        target.write_text(json.dumps(record, indent=1))
+
+
+def run_oryx(arguments: argparse.Namespace) -> None:
+    """Ten seeds that were used for nothing else."""
+    for name in arguments.only or [f"{v}/{d}" for v in VARIANTS for d in PUBLISHED]:
+        target = arguments.out / f"{name.replace('/', '--')}.json"
+        if target.exists():
+            continue
+        variant, data = name.split("/")
+        dataset = catalog.open(f"tmaze/{data}")
+        record = measure(name, VARIANTS[variant], dataset, arguments, "tmaze_paper.py oryx")
+        target.write_text(json.dumps(record, indent=1))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["sable", "data", "oryx"])
+    parser.add_argument("--only", nargs="*", help="cells such as oryx/replay")
+    parser.add_argument("--steps", type=int, default=20_000_000, help="of online training")
+    parser.add_argument("--updates", type=int, default=100_000, help="of Oryx")
+    parser.add_argument("--seeds", type=int)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--log-every", type=int, default=2_500)
+    parser.add_argument("--out", type=Path, default=Path("results/tmaze_paper"))
+    parser.add_argument("--commit", default=commit())
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    if arguments.what == "oryx":
+        arguments.seeds = arguments.seeds or 10
+    {"sable": run_sable, "data": run_data, "oryx": run_oryx}[arguments.what](arguments)
+
+
+if __name__ == "__main__":
+    main()

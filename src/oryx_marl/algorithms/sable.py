@@ -1,0 +1,297 @@
+"""Sable: the same sequence model trained by proximal policy optimisation while it acts (online,
+discrete actions). It makes the data that others learn from."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Int
+
+from oryx_marl.algorithms.base import Metrics, Policy
+from oryx_marl.errors import OryxError
+from oryx_marl.networks.layers import Head
+from oryx_marl.networks.sable import Memory, NetworkConfig, Sable
+from oryx_marl.ops import ppo
+from oryx_marl.ops.distributions import entropy, masked_log_softmax, take_action
+from oryx_marl.ops.masked import masked_mean
+from oryx_marl.ops.returns import generalised_advantages, td_rows
+from oryx_marl.types import Experience, Observation, Spec, Window
+
+ONLINE = True
+"""It learns in an environment, not from a dataset."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of Sable; the defaults were chosen on T-Maze."""
+
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    num_envs: int = 512
+    """Environments side by side."""
+    rollout_length: int = 32
+    """Steps in each environment between two updates."""
+    epochs: int = 1
+    """Times that each roll-out is learned from."""
+    minibatches: int = 4
+    """Gradient steps per epoch; each takes a share of the environments."""
+    learning_rate: float = 1e-4
+    max_gradient_norm: float = 0.5
+    discount: float = 0.99
+    trace: float = 0.95
+    """The λ of generalised advantage estimation."""
+    clip: float = 0.2
+    """How far the policy and the values may move away from those that acted."""
+    entropy_weight: float = 0.01
+    value_weight: float = 0.5
+    advantage_floor: float = 0.01
+    """Advantages that spread less than this are not blown up to a spread of 1: before the first
+    reward they are the critic's noise, which would drive the policy anywhere (published: 1e-8)."""
+    permute_agents: bool = True
+    """Another random order of the agents in each epoch; they act in their own order."""
+    exact_ratios: bool = True
+    """Compare with what the acting weights say in the same order (off: in the acting order, as
+    published, so that ratios are not 1 even before the first step)."""
+    time_limit_ends: bool = False
+    """Values of truncated episodes end at 0 (as published), instead of being left out."""
+
+    def __post_init__(self) -> None:
+        for name in ("num_envs", "rollout_length", "epochs", "minibatches"):
+            if getattr(self, name) < 1:
+                raise OryxError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.num_envs % self.minibatches:
+            raise OryxError(
+                f"num_envs ({self.num_envs}) must be a multiple of minibatches "
+                f"({self.minibatches}): each environment belongs to one of them"
+            )
+        for name in ("learning_rate", "max_gradient_norm", "clip", "advantage_floor"):
+            if not getattr(self, name) > 0:
+                raise OryxError(f"{name} must be positive, got {getattr(self, name)}")
+        for name in ("entropy_weight", "value_weight"):
+            if getattr(self, name) < 0:
+                raise OryxError(f"{name} must not be negative, got {getattr(self, name)}")
+        for name in ("discount", "trace"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise OryxError(f"{name} must be between 0 and 1, got {getattr(self, name)}")
+
+
+class Network(eqx.Module):
+    """Sable with a policy head on the decoder and a value head on the encoder."""
+
+    trunk: Sable
+    policy_head: Head
+    value_head: Head
+
+    def __init__(self, key: Array, spec: Spec, config: NetworkConfig) -> None:
+        keys = jax.random.split(key, 3)
+        self.trunk = Sable(keys[0], spec, config)
+        self.policy_head = Head(keys[1], config.width, spec.action.size)
+        self.value_head = Head(keys[2], config.width, 1)
+
+    def __call__(
+        self,
+        observation: Observation,
+        actions: Int[Array, "T N"],
+        ids: Int[Array, " N"],
+        memory: Memory,
+    ) -> tuple[Float[Array, "T N A"], Float[Array, "T N"]]:
+        """Logits, given the actions of the agents before, and values."""
+        encoded, decoded = self.trunk(observation, actions, ids, memory)
+        return self.policy_head(decoded), self.value_head(encoded)[..., 0]
+
+
+class LearnerState(NamedTuple):
+    """Weights and optimiser."""
+
+    network: Network
+    optimiser: optax.OptState
+
+
+class Decision(NamedTuple):
+    """What the policy says of each of its steps, [..., N]."""
+
+    log_probs: Array
+    """Of the actions taken."""
+    values: Array
+
+
+class Batch(NamedTuple):
+    """Roll-outs with all that does not change while they are learned from; [B, T, N] each."""
+
+    window: Window
+    memory: Memory
+    """Before the first step, [B, ...]: it stays with its environment, whatever the minibatch."""
+    old: Decision
+    advantages: Float[Array, "B T N"]
+    targets: Float[Array, "B T N"]
+    rows: Bool[Array, "B T N"]
+    """Steps whose target is known."""
+
+    def reorder(self, ids: Int[Array, " N"]) -> "Batch":
+        """The same with the agents in the order of `ids`; memory belongs to all of them."""
+        moved = jax.tree.map(lambda x: x[..., ids], (self.old, *self[3:]))
+        return Batch(self.window.reorder(ids), self.memory, *moved)
+
+
+def make_batch(experience: Experience, config: Config) -> Batch:
+    """Advantages and value targets of roll-outs."""
+    window, following = experience.window, experience.following
+    terminal = window.terminal
+    if config.time_limit_ends:
+        terminal = terminal | experience.truncated
+
+    def with_following(steps: Array, after: Array) -> Array:
+        return jnp.concatenate([steps, after[:, None]], axis=1)
+
+    present = with_following(window.observation.present, following.present)
+    reset = with_following(window.observation.reset, following.reset)
+    rows, uses_next = td_rows(
+        present, with_following(terminal, jnp.zeros_like(following.present)), reset
+    )
+    old = experience.info
+    values = with_following(old.values, experience.following_info.values)
+    advantages = generalised_advantages(
+        window.rewards, values, rows, uses_next, config.discount, config.trace
+    )
+    return Batch(window, experience.carry, old, advantages, advantages + old.values, rows)
+
+
+Forward = Callable[[Observation, Array, Array, Memory], tuple[Array, Array]]
+"""`(observation [T, ...], actions [T, N], ids [N], memory) -> logits [T, N, A], values [T, N]`."""
+
+
+def loss(
+    network: Forward, behaviour: Forward, batch: Batch, ids: Int[Array, " N"], config: Config
+) -> tuple[Float[Array, ""], Metrics]:
+    """Clipped policy and value loss with an entropy bonus; agents stand in the order of `ids`.
+
+    `behaviour` are the weights that acted.
+    """
+    window, rows = batch.window, batch.rows
+    observation, actions = window.observation, window.actions
+    over_envs = (0, 0, None, 0)
+    logits, values = jax.vmap(network, in_axes=over_envs)(observation, actions, ids, batch.memory)
+    all_log_probs = masked_log_softmax(logits, observation.legal)
+    log_probs, old_log_probs = take_action(all_log_probs, actions), batch.old.log_probs
+    if config.permute_agents and config.exact_ratios:
+        old, _ = jax.vmap(behaviour, in_axes=over_envs)(observation, actions, ids, batch.memory)
+        old_log_probs = take_action(masked_log_softmax(old, observation.legal), actions)
+
+    advantages = ppo.normalise(batch.advantages, rows, config.advantage_floor)
+    policy = ppo.policy_loss(log_probs, old_log_probs, advantages, rows, config.clip)
+    value = ppo.value_loss(values, batch.old.values, batch.targets, rows, config.clip)
+    spread = masked_mean(entropy(all_log_probs), rows)
+    total = policy + config.value_weight * value - config.entropy_weight * spread
+    return total, {
+        "loss": total,
+        "policy_loss": policy,
+        "value_loss": value,
+        "entropy": spread,
+        "max_logit": jnp.abs(logits).max(),
+        "mean_value": masked_mean(values, rows),
+        "ratio_drift": masked_mean(jnp.abs(jnp.exp(log_probs - old_log_probs) - 1), rows),
+        "clipped_share": ppo.clipped_share(log_probs, old_log_probs, rows, config.clip),
+    }
+
+
+@dataclass(frozen=True)
+class SablePPO:
+    """The learner; see algorithms/base.py for what each method promises."""
+
+    config: Config
+    spec: Spec
+
+    @property
+    def batch_size(self) -> int:
+        return self.config.num_envs
+
+    @property
+    def sequence_length(self) -> int:
+        return self.config.rollout_length
+
+    @property
+    def _optimiser(self) -> optax.GradientTransformation:
+        return optax.chain(
+            optax.clip_by_global_norm(self.config.max_gradient_norm),
+            optax.adam(self.config.learning_rate, eps=1e-5),
+        )
+
+    def init(self, key: Array) -> LearnerState:
+        network = Network(key, self.spec, self.config.network)
+        return LearnerState(network, self._optimiser.init(network))
+
+    def update(
+        self, state: LearnerState, experience: Experience, key: Array
+    ) -> tuple[LearnerState, Metrics]:
+        """Several epochs over the roll-outs, each in minibatches of environments.
+
+        Every epoch takes its minibatches from the roll-outs as they were collected, memory and all,
+        so that both always belong to the same environment.
+        """
+        batch, behaviour = make_batch(experience, self.config), state.network
+
+        def one_epoch(state: LearnerState, key: Array) -> tuple[LearnerState, Metrics]:
+            order_key, split_key = jax.random.split(key)
+            ids = jnp.arange(self.spec.num_agents)
+            if self.config.permute_agents:
+                ids = jax.random.permutation(order_key, ids)
+            envs = jax.random.permutation(split_key, self.config.num_envs)
+            ordered = batch.reorder(ids)
+
+            def one_minibatch(state: LearnerState, chosen: Array) -> tuple[LearnerState, Metrics]:
+                part = jax.tree.map(lambda x: x[chosen], ordered)
+                return self._step(state, behaviour, part, ids)
+
+            return jax.lax.scan(one_minibatch, state, envs.reshape(self.config.minibatches, -1))
+
+        keys = jax.random.split(key, self.config.epochs)
+        state, metrics = jax.lax.scan(one_epoch, state, keys)
+        return state, jax.tree.map(jnp.mean, metrics)
+
+    def _step(
+        self, state: LearnerState, behaviour: Network, part: Batch, ids: Int[Array, " N"]
+    ) -> tuple[LearnerState, Metrics]:
+        """One gradient step on one minibatch."""
+        gradients, metrics = jax.grad(loss, has_aux=True)(
+            state.network, behaviour, part, ids, self.config
+        )
+        metrics["gradient_norm"] = optax.tree.norm(gradients)
+        updates, optimiser = self._optimiser.update(gradients, state.optimiser, state.network)
+        return LearnerState(optax.apply_updates(state.network, updates), optimiser), metrics
+
+    def weights(self, state: LearnerState) -> Network:
+        return state.network
+
+    def policy(self, weights: Network, greedy: bool = False) -> Policy:
+        network = weights
+
+        def choose(features: Array, legal: Array, key: Array) -> tuple[Array, Array]:
+            log_probs = masked_log_softmax(network.policy_head(features), legal)
+            action = log_probs.argmax() if greedy else jax.random.categorical(key, log_probs)
+            return action.astype(jnp.int32), log_probs[action]
+
+        def init(batch: int) -> Memory:
+            memory = network.trunk.init_memory()
+            return jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape)), memory)
+
+        def step(
+            carry: Memory, observation: Observation, key: Array
+        ) -> tuple[Memory, Array, Decision]:
+            keys = jax.random.split(key, len(observation.reset))
+            acted = jax.vmap(lambda c, o, k: network.trunk.act(c, o, choose, k))(
+                carry, observation, keys
+            )
+            values = network.value_head(acted.encoded)[..., 0]
+            return acted.memory, acted.actions, Decision(acted.info, values)
+
+        return Policy(init, step)
+
+
+def make(config: Config, spec: Spec) -> SablePPO:
+    """Sable for an environment of this Spec."""
+    if spec.action.kind != "discrete":
+        raise OryxError("Sable learns discrete actions for now, but this task has continuous ones")
+    return SablePPO(config, spec)

@@ -1,0 +1,1 @@
+"""Datasets that can be made: one file per family of environments, named in its `RECIPES`."""

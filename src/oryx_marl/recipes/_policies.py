@@ -1,0 +1,108 @@
+"""Recipes that act: a training that is recorded, and roll-outs of policies that were kept."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from oryx_marl import config as configs
+from oryx_marl import experiment
+from oryx_marl.algorithms import sable
+from oryx_marl.data import subsample as subsampling
+from oryx_marl.data import vault
+from oryx_marl.data.dataset import Dataset
+from oryx_marl.data.recorder import Recorder
+from oryx_marl.envs import base
+from oryx_marl.envs.base import Env
+from oryx_marl.errors import OryxError
+from oryx_marl.eval.record import record_episodes
+from oryx_marl.recipes.base import Request, one_part
+from oryx_marl.train import policy_file
+from oryx_marl.train.online import OnlineSettings
+from oryx_marl.train.policy_file import KeptPolicy
+
+KEPT = Path(__file__).parent / "kept"
+"""Policies that are installed with the package."""
+
+
+SNAPSHOT_EVERY = 50
+"""Updates between the weights that are kept while recording."""
+
+
+def record_training(env: Env, config: sable.Config, request: Request) -> Iterator[Dataset]:
+    """Everything that Sable does while it learns, for `rows` steps.
+
+    The training and snapshots of its policy stay in the work folder.
+    """
+    settings = OnlineSettings(steps=request.rows, first_seed=request.seed)
+    train = settings.in_updates(config.num_envs * config.rollout_length)
+    work = experiment.Experiment("sable", config, env, request.work / "run", train)
+    algorithm = sable.make(config, env.spec)
+    recorder = Recorder(request.work / "segments")
+
+    def keep(update: int, weights: Any) -> None:
+        if update % SNAPSHOT_EVERY == 0 or update == train.updates:
+            path = request.work / "snapshots" / f"{update}.npz"
+            steps = update * algorithm.batch_size * algorithm.sequence_length
+            about = {"seed": request.seed, "update": update, "steps": steps}
+            policy_file.save(path, "sable", algorithm, weights, about)
+
+    with request.watch(train.updates) as report:
+        summary = experiment.run(work, request.resume, report, experiment.Record(recorder, keep))
+    request.tell(
+        f"{env.return_name} of the final policy: {summary['last']['sampled']['mean']:.3f}; "
+        f"the training is kept in {work.out}"
+    )
+    notes = {"algorithm": "sable", "config": configs.to_dict(config), "steps": request.rows}
+    yield from recorder.parts(env.spec, "recording", notes)
+
+
+def roll_out(
+    policies: list[str], least_return: float | None, request: Request
+) -> Iterator[Dataset]:
+    """Whole episodes of kept policies, an equal share of the rows each.
+
+    With `least_return` only episodes of at least that return are kept, and the share of those that
+    are not is told.
+    """
+    kept = [_load(policy, request) for policy in policies]
+    rows = -(-request.rows // len(kept))
+    shares, sources = [], []
+    for number, policy in enumerate(kept):
+        env = base.make(policy.spec)
+        key = jax.random.fold_in(jax.random.key(request.seed), number)
+        arrays, discarded = record_episodes(
+            policy.algorithm, env, policy.weights, rows, key, least_return
+        )
+        shares.append(discarded)
+        sources.append(policy.about)
+        notes: dict[str, Any] = {"policies": [*sources]}
+        if least_return is not None:
+            notes |= {"least_return": least_return, "discarded_share": [*shares]}
+            request.tell(f"{discarded:.2%} of the episodes were discarded: return too low")
+        yield one_part(policy.spec, arrays, **notes)
+
+
+def _load(name: str, request: Request) -> KeptPolicy:
+    if request.policy is None:
+        return policy_file.load(KEPT / f"{name}.npz")
+    run = experiment.load(request.policy)
+    weights = jax.tree.map(lambda x: x[0], run.algorithm.weights(run.state.learners))
+    return KeptPolicy(run.algorithm, run.spec, weights, {"run": run.config, "update": run.update})
+
+
+def subsample(variant: str, request: Request) -> Iterator[Dataset]:
+    """Whole episodes of another dataset of the family, drawn without replacement."""
+    folder = request.work.with_name(variant)
+    if not vault.is_vault(folder):
+        family = folder.parent.stem
+        raise OryxError(
+            f"this is drawn from {family}/{variant}, which was not made yet; make it: "
+            f"oryx data make {family}/{variant}"
+        )
+    whole = vault.read(folder)
+    drawn = subsampling.whole_episodes(whole, request.rows, request.seed)
+    source = {"fingerprint": whole.fingerprint(), "origin": whole.origin}
+    yield replace(drawn, origin={"drawn_from": source})

@@ -1,0 +1,57 @@
+"""Datasets of the default T-Maze."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from oryx_marl.algorithms import sable
+from oryx_marl.data.dataset import Dataset
+from oryx_marl.envs._tmaze_planner import BEHAVIOURS, record
+from oryx_marl.envs.tmaze import TMaze
+from oryx_marl.recipes._policies import record_training, roll_out, subsample
+from oryx_marl.recipes.base import Recipe, Request, one_part
+
+REPLAY = sable.Config(learning_rate=2.5e-5)
+"""Slower than Sable's default on purpose: its default solves the maze after a fifth of the steps,
+and nearly all of the recording would be solved episodes. So about half of them are, as in the
+paper's recording."""
+SNAPSHOTS = ["tmaze-early", "tmaze-middle", "tmaze-late", "tmaze-final"]
+
+
+def plan(behaviour: str, request: Request) -> Iterator[Dataset]:
+    """Episodes of the planner."""
+    spec, arrays = record(TMaze(), BEHAVIOURS[behaviour], request.rows, request.seed)
+    yield one_part(spec, arrays)
+
+
+RECIPES = {
+    "planner-expert": Recipe(
+        description="an optimal planner, colours always different: every episode is solved, "
+        "in as few steps as possible",
+        run=partial(plan, "planner-expert"),
+    ),
+    "planner-mixed": Recipe(
+        description="the planner with noise that differs by episode, colours at random half of "
+        "the time: fewer than half of the episodes are solved",
+        run=partial(plan, "planner-mixed"),
+    ),
+    "replay": Recipe(
+        description="everything that Sable does while it learns for 20 million steps (hours "
+        "without a GPU)",
+        run=partial(record_training, TMaze(), REPLAY),
+        rows=20_000_000,
+        is_quick=False,
+    ),
+    "replay-small": Recipe(
+        description="whole episodes drawn from tmaze/replay",
+        run=partial(subsample, "replay"),
+        rows=100_000,
+    ),
+    "expert": Recipe(
+        description="Sable after its training; only solved episodes",
+        run=partial(roll_out, SNAPSHOTS[-1:], 1.0),
+    ),
+    "snapshots": Recipe(
+        description="a mixture: Sable at four moments of its training, a quarter of the rows each",
+        run=partial(roll_out, SNAPSHOTS, None),
+    ),
+}

@@ -1,0 +1,258 @@
+"""Learning in environments: roll-outs and updates in turn, in one compiled call."""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Shaped
+
+from oryx_marl.algorithms.base import Algorithm, Policy
+from oryx_marl.data.recorder import Recorder
+from oryx_marl.envs.base import Env
+from oryx_marl.errors import OryxError
+from oryx_marl.train.loop import Metrics, TrainSettings
+from oryx_marl.train.seeds import over_seeds
+from oryx_marl.types import Experience, Observation, Window
+
+WORLD_STREAM = 2**32 - 2
+"""Stream of the first resets, beyond every update's number."""
+
+
+@dataclass(frozen=True)
+class OnlineSettings:
+    """How long and how often; one update learns from one roll-out of all environments."""
+
+    steps: int = 20_000_000
+    """Environment steps per seed, rounded up to whole updates."""
+    seeds: int = 1
+    """Independent repetitions."""
+    first_seed: int = 0
+    """Number of the first seed."""
+    log_every: int = 10
+    """Updates in one compiled call, between two lines of the log."""
+    evaluate_every: int = 50
+    """Updates between evaluations (0: only at the end)."""
+    checkpoint_every: int = 50
+    """Updates between checkpoints."""
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise OryxError(f"steps must be at least 1, got {self.steps}")
+        self.in_updates(1)
+
+    def in_updates(self, steps_per_update: int) -> TrainSettings:
+        """The same in the terms of the training loop."""
+        values = dataclasses.asdict(self)
+        updates = -(-values.pop("steps") // steps_per_update)
+        return TrainSettings(updates=updates, **values)
+
+
+class Actors(NamedTuple):
+    """B environments in mid-flight, and the memory of the policy that acts in them."""
+
+    states: Any
+    observation: Observation
+    """What the agents see now."""
+    memory: Any
+    returns: Float[Array, " B"]
+    """Rewards so far in the running episodes, mean over agents."""
+    latest_return: Float[Array, ""]
+    """Mean return of the episodes that ended last; what is logged until the next end."""
+    latest_ended: Float[Array, ""]
+    """Episodes that ended in the last roll-out."""
+
+
+class Steps(NamedTuple):
+    """What is recorded of each step, [T, B, ...]; named as the arrays of a Dataset."""
+
+    observations: Array
+    actions: Array
+    rewards: Array
+    terminals: Array
+    truncations: Array
+    legal: Array
+    present: Array
+    final_observations: Array
+    """What is seen after the step, before any reset."""
+
+
+@dataclass(frozen=True)
+class Live:
+    """A Source of roll-outs in environments of one kind."""
+
+    env: Env
+
+    def init(self, algorithm: Algorithm, learners: Any, keys: jax.Array) -> Actors:
+        return _init_actors(algorithm, self.env, learners, keys)
+
+    def advance(
+        self,
+        algorithm: Algorithm,
+        num_updates: int,
+        learners: Any,
+        world: Actors,
+        keys: jax.Array,
+        first: int,
+    ) -> tuple[Any, Actors, Metrics]:
+        learners, world, metrics, _ = run_rollouts(
+            algorithm, self.env, num_updates, False, learners, world, keys, jnp.asarray(first)
+        )
+        return learners, world, metrics
+
+
+@dataclass(frozen=True)
+class Recorded(Live):
+    """The same, with every step of the one seed put on record."""
+
+    recorder: Recorder
+    keep: Callable[[int, Any], None] = lambda update, weights: None
+    """`keep(update, weights)` is shown the weights of the seed after each call."""
+
+    def init(self, algorithm: Algorithm, learners: Any, keys: jax.Array) -> Actors:
+        if len(keys) != 1:
+            raise OryxError(f"one seed is recorded at a time, not {len(keys)}")
+        return super().init(algorithm, learners, keys)
+
+    def advance(
+        self,
+        algorithm: Algorithm,
+        num_updates: int,
+        learners: Any,
+        world: Actors,
+        keys: jax.Array,
+        first: int,
+    ) -> tuple[Any, Actors, Metrics]:
+        learners, world, metrics, steps = run_rollouts(
+            algorithm, self.env, num_updates, True, learners, world, keys, jnp.asarray(first)
+        )
+        # [1, U, T, B, ...] becomes [B, U T, ...]: each environment's steps in a row.
+        by_env = {
+            name: array[0].reshape(-1, *array.shape[3:]).swapaxes(0, 1)
+            for name, array in jax.device_get(steps)._asdict().items()
+        }
+        self.recorder.append(first + num_updates, by_env)
+        self.keep(first + num_updates, jax.tree.map(lambda x: x[0], algorithm.weights(learners)))
+        return learners, world, metrics
+
+
+@partial(jax.jit, static_argnames=("algorithm", "env"))
+def _init_actors(algorithm: Algorithm, env: Env, learners: Any, keys: jax.Array) -> Actors:
+    def one_seed(learner: Any, key: jax.Array) -> Actors:
+        count = algorithm.batch_size
+        reset_keys = jax.random.split(jax.random.fold_in(key, WORLD_STREAM), count)
+        states, first = jax.vmap(env.reset)(reset_keys)
+        memory = algorithm.policy(algorithm.weights(learner)).init(count)
+        nothing = jnp.zeros(())
+        return Actors(states, first.observation, memory, jnp.zeros(count), nothing, nothing)
+
+    return over_seeds(one_seed)(learners, keys)
+
+
+@partial(
+    jax.jit,
+    static_argnames=("algorithm", "env", "num_updates", "record"),
+    donate_argnames=("learners", "actors"),
+)
+def run_rollouts(
+    algorithm: Algorithm,
+    env: Env,
+    num_updates: int,
+    record: bool,
+    learners: Any,
+    actors: Actors,
+    keys: jax.Array,
+    first: jax.Array,
+) -> tuple[Any, Actors, Metrics, Steps | None]:
+    """`num_updates` times a roll-out and an update on it, for all seeds.
+
+    With `record` every step comes back too, [S, U, T, B, ...].
+    """
+
+    def one_seed(learner: Any, actors: Actors, key: jax.Array) -> tuple:
+        def one_update(
+            carry: tuple[Any, Actors], number: jax.Array
+        ) -> tuple[tuple[Any, Actors], tuple[Metrics, Steps | None]]:
+            learner, actors = carry
+            act_key, update_key = jax.random.split(jax.random.fold_in(key, number))
+            policy = algorithm.policy(algorithm.weights(learner))
+            actors, experience, steps = collect(
+                env, policy, actors, act_key, algorithm.sequence_length
+            )
+            learner, metrics = algorithm.update(learner, experience, update_key)
+            metrics["return"] = actors.latest_return
+            metrics["episodes"] = actors.latest_ended
+            return (learner, actors), (metrics, steps if record else None)
+
+        numbers = first + 1 + jnp.arange(num_updates)
+        (learner, actors), (metrics, steps) = jax.lax.scan(one_update, (learner, actors), numbers)
+        return learner, actors, jax.tree.map(lambda x: x.mean(axis=0), metrics), steps
+
+    return over_seeds(one_seed)(learners, actors, keys)
+
+
+def collect(
+    env: Env, policy: Policy, actors: Actors, key: jax.Array, length: int
+) -> tuple[Actors, Experience, Steps]:
+    """`length` steps in every environment; one that ends begins again at once."""
+    count = len(actors.returns)
+
+    def one_step(
+        carry: tuple[Actors, Array, Array], key: jax.Array
+    ) -> tuple[tuple[Actors, Array, Array], tuple[Observation, Any, Steps]]:
+        actors, total, num_ended = carry
+        policy_key, env_key, reset_key = jax.random.split(key, 3)
+        observation = actors.observation
+        memory, actions, info = policy.step(actors.memory, observation, policy_key)
+        states, step = jax.vmap(env.step)(actors.states, actions, jax.random.split(env_key, count))
+        ended = (step.terminal | step.truncated).all(axis=1)
+        fresh_states, fresh = jax.vmap(env.reset)(jax.random.split(reset_key, count))
+        states = _where(ended, fresh_states, states)
+        returns = actors.returns + step.rewards.mean(axis=1)
+        actors = Actors(
+            states,
+            _where(ended, fresh.observation, step.observation),
+            memory,
+            jnp.where(ended, 0, returns),
+            actors.latest_return,
+            actors.latest_ended,
+        )
+        total = total + jnp.where(ended, returns, 0).sum()
+        steps = Steps(
+            observation.features,
+            actions,
+            step.rewards,
+            step.terminal,
+            step.truncated,
+            observation.legal,
+            observation.present,
+            step.observation.features,
+        )
+        return (actors, total, num_ended + ended.sum(dtype=jnp.float32)), (observation, info, steps)
+
+    keys = jax.random.split(key, length + 1)
+    start = (actors, jnp.zeros(()), jnp.zeros(()))
+    (after, total, num_ended), (observation, info, steps) = jax.lax.scan(one_step, start, keys[1:])
+    mean_return = jnp.where(num_ended > 0, total / jnp.maximum(num_ended, 1), actors.latest_return)
+    after = after._replace(latest_return=mean_return, latest_ended=num_ended)
+    _, _, following_info = policy.step(after.memory, after.observation, keys[0])
+    observation, info, by_env = jax.tree.map(
+        lambda x: jnp.moveaxis(x, 0, 1), (observation, info, steps)
+    )
+    window = Window(observation, by_env.actions, by_env.rewards, by_env.terminals)
+    experience = Experience(
+        window, by_env.truncations, info, actors.memory, after.observation, following_info
+    )
+    return after, experience, steps
+
+
+def _where(chosen: Array, new: Any, old: Any) -> Any:
+    """`new` for the chosen environments, `old` for the others."""
+
+    def pick(a: Shaped[Array, "B ..."], b: Shaped[Array, "B ..."]) -> Array:
+        return jnp.where(chosen.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+
+    return jax.tree.map(pick, new, old)

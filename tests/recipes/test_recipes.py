@@ -1,0 +1,219 @@
+"""Recipes that act: roll-outs of kept policies, and a recorded training, killed and resumed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from oryx_marl.algorithms import sable
+from oryx_marl.data import catalog, subsample, vault
+from oryx_marl.envs.tmaze import TMaze
+from oryx_marl.errors import OryxError
+from oryx_marl.eval import record
+from oryx_marl.networks.sable import NetworkConfig
+from oryx_marl.recipes import _policies, tmaze
+from oryx_marl.recipes.base import Request
+from oryx_marl.train import policy_file
+
+ENV = TMaze()
+CONFIG = sable.Config(network=NetworkConfig(width=8), num_envs=4, rollout_length=40, minibatches=2)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two policies that have learned nothing."""
+    folder = tmp_path_factory.mktemp("kept")
+    algorithm = sable.make(CONFIG, ENV.spec)
+    for seed, name in enumerate(("one", "two")):
+        weights = algorithm.weights(algorithm.init(jax.random.key(seed)))
+        policy_file.save(folder / f"{name}.npz", "sable", algorithm, weights, {"seed": seed})
+    return folder
+
+
+@pytest.fixture
+def request_for(tmp_path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> Request:
+    monkeypatch.setattr(_policies, "KEPT", kept)
+    monkeypatch.setattr(record, "EPISODES_PER_CALL", 64)
+    return Request(rows=3_000, seed=0, root=tmp_path, work=tmp_path / "tmaze.vlt" / "x.recording")
+
+
+def test_policy_files_keep_everything(kept: Path) -> None:
+    found = policy_file.load(kept / "one.npz")
+    algorithm = sable.make(CONFIG, ENV.spec)
+    assert found.algorithm == algorithm
+    assert found.spec == ENV.spec
+    assert found.about["seed"] == 0
+    expected = algorithm.weights(algorithm.init(jax.random.key(0)))
+    for ours, theirs in zip(jax.tree.leaves(found.weights), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_damaged_policy_files_are_refused(kept: Path, tmp_path: Path) -> None:
+    content = bytearray((kept / "one.npz").read_bytes())
+    damaged = tmp_path / "damaged.npz"
+    refused = 0
+    for place in range(0, len(content), len(content) // 40):
+        broken = content.copy()
+        broken[place] ^= 0xFF
+        damaged.write_bytes(broken)
+        try:
+            found = policy_file.load(damaged)
+        except OryxError:
+            refused += 1
+        else:  # a byte that nothing depends on, such as a date in the archive
+            expected = policy_file.load(kept / "one.npz")
+            jax.tree.map(np.testing.assert_array_equal, found.weights, expected.weights)
+    assert refused > 20
+    damaged.write_bytes(content[:1000])
+    with pytest.raises(OryxError, match="is damaged"):
+        policy_file.load(damaged)
+    with pytest.raises(OryxError, match="no policy file"):
+        policy_file.load(tmp_path / "none.npz")
+
+
+def test_roll_out_mixes_policies(request_for: Request) -> None:
+    parts = list(_policies.roll_out(["one", "two"], None, request_for))
+    assert [part.origin["policies"][-1]["seed"] for part in parts] == [0, 1]
+    for part in parts:
+        assert 1_500 <= part.num_rows < 1_500 + 20
+        assert (part.episode_lengths == 20).all()  # nobody solves it by luck
+        assert part.terminals[np.append(part.episode_starts[1:], part.num_rows) - 1].all()
+        assert part.legal is not None
+        assert np.take_along_axis(part.legal, part.actions[..., None], axis=2).all()
+        # an episode starts with the choice and nothing seen, and ends on what is kept beside it
+        assert (part.actions[part.episode_starts] >= 5).all()
+        assert not part.observations[part.episode_starts].any()
+        assert part.final_observations is not None
+        assert (part.final_observations[:, :, 0] == 1).all()
+    again = list(_policies.roll_out(["one", "two"], None, request_for))
+    assert [p.fingerprint() for p in parts] == [p.fingerprint() for p in again]
+    assert parts[0].fingerprint() != parts[1].fingerprint()
+
+
+def test_failed_episodes_are_discarded(
+    request_for: Request, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of every 64 episodes those with an odd number are made to succeed in their last step."""
+    play = record._play
+
+    def flatter(*arguments: object) -> tuple:
+        steps, live = play(*arguments)
+        rewards = np.array(steps.rewards)
+        rewards[1::2, -1] = 1.0
+        return steps._replace(rewards=rewards), live
+
+    monkeypatch.setattr(record, "_play", flatter)
+    told: list[str] = []
+    request = Request(
+        rows=200, seed=0, root=request_for.root, work=request_for.work, tell=told.append
+    )
+    (part,) = _policies.roll_out(["one"], 1.0, request)
+    assert part.num_rows == 200
+    assert (part.episode_returns == 1).all()
+    assert part.origin["discarded_share"] == [0.5]  # ten kept of twenty played
+    assert told == ["50.00% of the episodes were discarded: return too low"]
+
+
+def test_a_policy_that_never_succeeds_is_given_up(
+    request_for: Request, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record, "MOST_TRIES", 64)
+    with pytest.raises(OryxError, match="has not learned the task"):
+        list(_policies.roll_out(["one"], 1.0, request_for))
+
+
+def test_subsample_needs_the_whole(request_for: Request) -> None:
+    with pytest.raises(OryxError, match="make it: oryx data make tmaze/replay"):
+        list(_policies.subsample("replay", request_for))
+
+
+def test_subsample_draws_whole_episodes(tmp_path: Path) -> None:
+    whole = catalog.open("tmaze/planner-mixed")
+    drawn = subsample.whole_episodes(whole, 1_000, seed=3)
+    assert 1_000 <= drawn.num_rows < 1_020
+    starts = {
+        whole.observations[s : s + n].tobytes() + whole.actions[s : s + n].tobytes()
+        for s, n in zip(whole.episode_starts, whole.episode_lengths, strict=True)
+    }
+    for s, n in zip(drawn.episode_starts, drawn.episode_lengths, strict=True):
+        episode = drawn.observations[s : s + n].tobytes() + drawn.actions[s : s + n].tobytes()
+        assert episode in starts
+    assert drawn.final_observations is not None
+    assert len(drawn.final_observations) == drawn.num_episodes
+    assert abs(drawn.episode_returns.mean() - whole.episode_returns.mean()) < 0.2
+    everything = subsample.whole_episodes(whole, 10**9, seed=0)
+    assert everything.fingerprint() == whole.fingerprint()
+    with pytest.raises(OryxError, match="at least 1 row"):
+        subsample.whole_episodes(whole, 0, seed=0)
+
+
+RECORD = """
+from functools import partial
+import sys
+from pathlib import Path
+from oryx_marl.data import catalog
+from oryx_marl.recipes import _policies, tmaze
+from oryx_marl.recipes.base import Recipe
+sys.path.insert(0, {tests!r})
+from test_recipes import CONFIG, ENV
+run = partial(_policies.record_training, ENV, CONFIG)
+tmaze.RECIPES["replay"] = Recipe("tiny", run, rows={rows})
+catalog.make("tmaze/replay", Path({root!r}), resume={resume})
+print("complete", flush=True)
+"""
+
+
+def start_recording(root: Path, resume: bool) -> subprocess.Popen:
+    code = RECORD.format(
+        tests=str(Path(__file__).parent), rows=160 * 120, root=str(root), resume=resume
+    )
+    cache = {  # so that only the first process compiles
+        "JAX_COMPILATION_CACHE_DIR": str(root.parent / "cache"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
+    command = [sys.executable, "-c", code]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, **cache})
+
+
+def test_a_killed_recording_leaves_nothing_and_resumes_exactly(tmp_path: Path) -> None:
+    """SIGKILL in the middle, twice; what `resume` completes equals what was never interrupted."""
+    broken, whole = tmp_path / "broken", tmp_path / "whole"
+    folder = broken / "tmaze.vlt" / "replay"
+    work = folder.with_name("replay.recording")
+    for number, segments in enumerate((2, 7)):
+        process = start_recording(broken, resume=number > 0)
+        deadline = time.monotonic() + 120
+        while len(list((work / "segments").glob("*.npz"))) < segments:
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+            time.sleep(0.01)
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+        assert not folder.exists()
+    with pytest.raises(OryxError, match="continue it with --resume"):
+        catalog.make("tmaze/replay", broken)
+    for root in (broken, whole):
+        process = start_recording(root, resume=root == broken)
+        assert process.communicate(timeout=240)[0].decode().endswith("complete\n")
+    ours, theirs = (vault.read(root / "tmaze.vlt" / "replay") for root in (broken, whole))
+    assert ours.num_rows > 15_000
+    assert ours.fingerprint() == theirs.fingerprint()
+    assert not (work / "segments").exists()
+    assert len(list((work / "snapshots").glob("*.npz"))) == 3
+    origin = ours.origin
+    assert origin["command"] == "oryx data make tmaze/replay --rows 19200 --seed 0"
+    assert (origin["environment"], origin["environment_version"]) == ("tmaze", 1)
+    assert origin["config"]["num_envs"] == 4
+
+
+def test_all_recipes_are_described() -> None:
+    for recipe in tmaze.RECIPES.values():
+        assert recipe.description
+        assert isinstance(recipe.run, partial)
