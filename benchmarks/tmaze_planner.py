@@ -12,7 +12,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +26,7 @@ from oryx_marl.data import catalog
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.networks.sable import NetworkConfig
 from oryx_marl.train.loop import TrainSettings
+from oryx_marl.train.run import Run
 
 ORYX = oryx.Config()
 PAPER = oryx.Config(
@@ -80,34 +80,34 @@ def measure(
     script: str,
     leave_out_bad_rows: bool = False,
 ) -> dict[str, Any]:
-    """Trains Oryx with these settings on this data; the record says how to do it again."""
+    """Trains Oryx with these settings on this data; the record says how to do it again.
+
+    The run stays in runs/bench/; one that was killed is continued.
+    """
     settings = TrainSettings(
         updates=arguments.updates,
         seeds=arguments.seeds,
         first_seed=arguments.first_seed,
         log_every=arguments.log_every,
         evaluate_every=arguments.log_every * 4,
-        checkpoint_every=arguments.updates,
+        checkpoint_every=arguments.log_every * 4,
     )
     began = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        work = experiment.Experiment(
-            "oryx",
-            config,
-            dataset,
-            Path(folder) / "run",
-            settings,
-            experiment.EvaluationSettings(replays=0),
-            leave_out_bad_rows=leave_out_bad_rows,
-        )
-        summary = experiment.run(work)
-        described = work.describe()
-        metrics = [
-            json.loads(line) for line in (work.out / "metrics.jsonl").read_text().splitlines()
-        ]
-        evaluations = [
-            json.loads(line) for line in (work.out / "evaluations.jsonl").read_text().splitlines()
-        ]
+    out = Path("runs") / "bench" / f"{name}-seeds-from-{arguments.first_seed}"
+    work = experiment.Experiment(
+        "oryx",
+        config,
+        dataset,
+        out,
+        settings,
+        experiment.EvaluationSettings(replays=0),
+        leave_out_bad_rows=leave_out_bad_rows,
+    )
+    summary = experiment.run(work, resume=True)
+    described = work.describe()
+    metrics, evaluations = (
+        list(Run(out).rows(file)) for file in ("metrics.jsonl", "evaluations.jsonl")
+    )
     last = {key: float(np.mean(value)) for key, value in metrics[-1]["metrics"].items()}
     curve = [[row["update"], float(np.mean(row["returns"]))] for row in evaluations]
     return {
@@ -127,7 +127,9 @@ def measure(
 
 
 def commit() -> str:
-    """The commit of the working tree, or 'unknown'."""
+    """The commit of the working tree, or $ORYX_COMMIT, or 'unknown'."""
+    if "ORYX_COMMIT" in os.environ:
+        return os.environ["ORYX_COMMIT"]
     try:
         found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True)
     except FileNotFoundError:

@@ -164,7 +164,12 @@ def _describe(folder: Path) -> str:
 
 
 def _find_commit() -> str | None:
-    """The commit of this package's source, marked if it was changed since; None if unknown."""
+    """The commit of this package's source, marked if it was changed since; None if unknown.
+
+    Where the source was copied without its history, $ORYX_COMMIT can tell.
+    """
+    if told := os.environ.get("ORYX_COMMIT"):
+        return told
     git = ["git", "-C", str(Path(__file__).parent)]
     tracked = [*git, "ls-files", "--error-unmatch", Path(__file__).name]
     commit = [*git, "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
