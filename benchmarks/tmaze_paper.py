@@ -25,6 +25,7 @@ from oryx_marl.data import catalog, stats
 from oryx_marl.envs.tmaze import TMaze
 from oryx_marl.recipes import _policies
 from oryx_marl.recipes.tmaze import REPLAY
+from oryx_marl.report import figure
 from oryx_marl.train import checkpoint, policy_file
 from oryx_marl.train.online import OnlineSettings
 from oryx_marl.train.run import Run
@@ -151,9 +152,113 @@ def run_oryx(arguments: argparse.Namespace) -> None:
         target.write_text(json.dumps(record, indent=1))
 
 
+def read(out: Path) -> dict[str, Any]:
+    """All records by the names of their files."""
+    return {path.stem: json.loads(path.read_text()) for path in sorted(out.glob("*.json"))}
+
+
+def score(record: dict[str, Any] | None, which: str) -> str:
+    """Mean and interval over seeds of sampled episodes."""
+    if record is None:
+        return "not run"
+    found = record["scores"][which]["sampled"]
+    return f"{found['mean']:.3f} [{max(found['low'], 0):.3f}, {min(found['high'], 1):.3f}]"
+
+
+def main_row(records: dict[str, Any]) -> str:
+    """Oryx beside the paper."""
+    lines = [
+        "| data | paper | Oryx, last | Oryx, best | the paper's settings, last | best |",
+        "|---|---|---|---|---|---|",
+    ]
+    for data, published in PUBLISHED.items():
+        ours, theirs = (records.get(f"{variant}--{data}") for variant in VARIANTS)
+        cells = [score(record, which) for record in (ours, theirs) for which in ("last", "best")]
+        lines.append(f"| `tmaze/{data}` | {published['oryx']} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def data_table(records: dict[str, Any]) -> str:
+    """What is in the datasets, beside the paper's."""
+    lines = [
+        "| | transitions | episodes | mean return | mean length | transitions (paper) | "
+        "mean return (paper) |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for data in (*PUBLISHED, "snapshots", "replay-small"):
+        found, published = records[data], PUBLISHED.get(data, {})
+        lines.append(
+            f"| `tmaze/{data}` | {found['transitions']:,} | {found['episodes']:,} | "
+            f"{found['returns']['mean']:.3f} | {found['lengths']['mean']:.1f} | "
+            f"{published.get('transitions', '')} | {published.get('mean_return', '')} |"
+        )
+    return "\n".join(lines)
+
+
+def sable_table(records: dict[str, Any]) -> str:
+    """Every seed of the online learner."""
+    found = records["sable"]
+    curves = np.array(found["evaluations"])
+    lines = ["| seed | sampled | greedy | steps to 0.99 |", "|---|---|---|---|"]
+    for number, seed in enumerate(found["seeds"]):
+        last = [found["scores"]["last"][a]["per_seed"][number] for a in ("sampled", "greedy")]
+        reached = curves[curves[:, number + 1] >= 0.99, 0]
+        when = f"{reached[0] / 1e6:.1f} million" if len(reached) else "not reached"
+        lines.append(f"| {seed} | {last[0]:.3f} | {last[1]:.3f} | {when} |")
+    return "\n".join(lines)
+
+
+def pictures(records: dict[str, Any]) -> dict[str, str]:
+    """File name and content of each picture."""
+    curves = np.array(records["sable"]["curves"])
+    series = {
+        f"seed {seed}": (curves[:, 0] / 1e6, curves[:, number + 1])
+        for number, seed in enumerate(records["sable"]["seeds"])
+    }
+    found = {
+        "tmaze-sable.svg": figure.lines(
+            "Online Sable on T-Maze", "million environment steps", "success while training", series
+        )
+    }
+    for data in PUBLISHED:
+        histogram = records[data]["histogram"]
+        middles = (np.array(histogram["edges"][1:]) + np.array(histogram["edges"][:-1])) / 2
+        counts = dict(zip([f"{m:g}" for m in middles], histogram["counts"], strict=True))
+        title = f"Returns of the episodes of tmaze/{data}"
+        found[f"tmaze-{data}-returns.svg"] = figure.bars(title, "return", "episodes", counts)
+    return found
+
+
+def insert(path: Path, name: str, text: str) -> None:
+    """Puts a table between its two markers."""
+    marker = f"<!-- results:{name} -->\n"
+    before, rest = path.read_text().split(marker)
+    _, after = rest.split("<!-- /results -->", 1)
+    path.write_text(f"{before}{marker}{text}\n<!-- /results -->{after}")
+
+
+def tables(out: Path) -> dict[str, str]:
+    """Every generated table by the name of its marker."""
+    records = read(out)
+    return {
+        "tmaze_main": main_row(records),
+        "tmaze_data": data_table(records),
+        "tmaze_sable": sable_table(records),
+    }
+
+
+def write_documents(arguments: argparse.Namespace) -> None:
+    """Tables and pictures of the documents, from the records."""
+    for name, text in tables(arguments.out).items():
+        insert(Path("docs/tmaze.md"), name, text)
+    insert(Path("README.md"), "tmaze_main", tables(arguments.out)["tmaze_main"])
+    for name, content in pictures(read(arguments.out)).items():
+        (Path("docs/pictures") / name).write_text(content)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["sable", "data", "oryx"])
+    parser.add_argument("what", choices=["sable", "data", "oryx", "tables"])
     parser.add_argument("--only", nargs="*", help="cells such as oryx/replay")
     parser.add_argument("--steps", type=int, default=20_000_000, help="of online training")
     parser.add_argument("--updates", type=int, default=100_000, help="of Oryx")
@@ -166,7 +271,9 @@ def main() -> None:
     arguments.out.mkdir(parents=True, exist_ok=True)
     if arguments.what == "oryx":
         arguments.seeds = arguments.seeds or 10
-    {"sable": run_sable, "data": run_data, "oryx": run_oryx}[arguments.what](arguments)
+    {"sable": run_sable, "data": run_data, "oryx": run_oryx, "tables": write_documents}[
+        arguments.what
+    ](arguments)
 
 
 if __name__ == "__main__":

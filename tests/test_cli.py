@@ -206,3 +206,41 @@ def test_data_commands(finished: Path, cache: dict[str, str]) -> None:
     done = oryx(["data", "make", "tmaze/planner-mixed", "--rows", "500"], finished, cache)
     assert done.returncode == 0, done.stderr
     assert (finished / "datasets" / "tmaze.vlt" / "planner-mixed" / "metadata.json").exists()
+
+
+def test_sable_learns_online_and_resumes(tmp_path: Path, cache: dict[str, str]) -> None:
+    tiny = ["--width", "8", "--num-envs", "4", "--rollout-length", "8", "--minibatches", "2"]
+    often = ["--log-every", "2", "--checkpoint-every", "2", "--evaluate-every", "2"]
+    command = ["train", "sable", "--env", "tmaze", *tiny, *often, *SCORES]
+    begun = oryx([*command, "--steps", "64"], tmp_path, cache)
+    assert begun.returncode == 0, begun.stderr
+    assert begun.stdout.strip().splitlines()[-1].startswith("success rate 0.00")
+    again = oryx([*command, "--steps", "128"], tmp_path, cache)
+    assert again.returncode == 1
+    assert "--resume" in again.stderr
+    resumed = oryx([*command, "--steps", "128", "--resume"], tmp_path, cache)
+    assert resumed.returncode == 0, resumed.stderr
+    run = tmp_path / "runs" / "sable-tmaze"
+    assert experiment.load(run).update == 4
+    page = (run / "report.html").read_text()
+    assert "learned in\n<b>tmaze</b>" in page
+    assert "oryx train sable --env tmaze --steps 128 --seeds 1 --log-every 2" in page
+    assert "dataset is not described" not in page
+    scored = oryx(["eval", str(run), "--episodes", "4", "--json"], tmp_path, cache)
+    assert json.loads(scored.stdout)["update"] == 4
+
+
+def test_unknown_environment(tmp_path: Path, cache: dict[str, str]) -> None:
+    done = oryx(["train", "sable", "--env", "nowhere"], tmp_path, cache)
+    assert done.returncode == 1
+    assert "there is no 'nowhere' in envs; there is: tmaze" in done.stderr
+
+
+def test_expert_data_is_made_in_seconds(tmp_path: Path, cache: dict[str, str]) -> None:
+    done = oryx(["data", "make", "tmaze/expert", "--rows", "500"], tmp_path, cache)
+    assert done.returncode == 0, done.stderr
+    assert "of the episodes were discarded" in done.stdout
+    made = catalog.open(tmp_path / "datasets" / "tmaze.vlt" / "expert")
+    assert 500 <= made.num_rows < 520
+    assert (made.episode_returns == 1).all()
+    assert made.origin["policies"][0]["steps"] == 20_004_864

@@ -1,7 +1,6 @@
 """What the documents say can be done."""
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -30,13 +29,29 @@ def test_the_two_commands_are_named() -> None:
     assert "make test" in README
 
 
-def test_results_table_is_generated() -> None:
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    try:
-        import tmaze_planner
-    finally:
-        sys.path.pop(0)
+@pytest.fixture
+def benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+
+
+def test_results_tables_are_generated(benchmarks: None) -> None:
+    import tmaze_paper
+    import tmaze_planner
+
     assert tmaze_planner.markdown(ROOT / "results" / "tmaze_planner") in README
+    tables = tmaze_paper.tables(ROOT / "results" / "tmaze_paper")
+    assert tables["tmaze_main"] in README
+    for table in tables.values():
+        assert table in (ROOT / "docs" / "tmaze.md").read_text()
+
+
+def test_pictures_are_generated(benchmarks: None) -> None:
+    import tmaze_paper
+
+    records = tmaze_paper.read(ROOT / "results" / "tmaze_paper")
+    for name, content in tmaze_paper.pictures(records).items():
+        assert (ROOT / "docs" / "pictures" / name).read_text() == content
+        assert f"pictures/{name}" in DOCUMENTS
 
 
 @pytest.mark.slow

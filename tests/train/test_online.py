@@ -135,6 +135,14 @@ def test_recording_is_what_happened(whole: Path) -> None:
     replay(part.observations, part.actions, part.rewards, part.episode_starts)
 
 
+def test_golden_metrics(whole: Path) -> None:
+    """Ten updates of a small learner give these numbers, on every machine."""
+    last = list(Run(whole / "run").rows("metrics.jsonl"))[-1]["metrics"]
+    golden = {"entropy": 1.1168090, "gradient_norm": 0.1085784, "mean_value": -0.0021161}
+    for name, expected in golden.items():
+        assert last[name][0] == pytest.approx(expected, rel=1e-3), (name, last[name])
+
+
 def test_other_seeds_learn_otherwise(whole: Path, tmp_path: Path) -> None:
     changed = replace(work(tmp_path / "run", 2), train=replace(settings(2), first_seed=1))
     experiment.run(changed, record=Record(Recorder(tmp_path / "segments")))

@@ -75,6 +75,12 @@ def open(name_or_path: str | Path, root: Path | None = None) -> Dataset:
     raise OryxError(f"there is no dataset '{name}'{inside}; by name are known: {known}")
 
 
+def is_made_quickly(name: str, root: Path | None = None) -> bool:
+    """Whether a dataset is not there yet but takes only seconds to make."""
+    entries = {entry.name: entry.where for entry in names(root)}
+    return entries.get(name) == "recipe" and _recipes()[name].is_quick
+
+
 def make(
     name: str,
     root: Path | None = None,

@@ -1,0 +1,90 @@
+"""Pictures for documents: each one SVG file that needs no style sheet."""
+
+from collections.abc import Mapping
+from html import escape
+
+import numpy as np
+
+from oryx_marl.report import numbers
+from oryx_marl.report.charts import Axis, axis
+
+WIDTH, HEIGHT = 640, 320
+LEFT, RIGHT, TOP, BOTTOM = 64, 16, 40, 48
+"""Margins around the drawing."""
+COLOURS = ("#1f6f70", "#a65f1a", "#5b4b9a", "#a3341f", "#3f7d3a", "#7a7a7a")
+
+Line = tuple[np.ndarray, np.ndarray]
+"""Places and heights of its points."""
+
+
+def lines(title: str, across_title: str, up_title: str, series: Mapping[str, Line]) -> str:
+    """One line per entry, named in a legend."""
+    across = axis([0.0, *np.concatenate([x for x, _ in series.values()]).tolist()], is_tight=True)
+    up = axis([0.0, *np.concatenate([y for _, y in series.values()]).tolist()])
+    drawing = []
+    for number, (name, (x, y)) in enumerate(series.items()):
+        colour = COLOURS[number % len(COLOURS)]
+        points = " ".join(f"{_x(across, a):.1f},{_y(up, b):.1f}" for a, b in zip(x, y, strict=True))
+        drawing.append(
+            f'<polyline fill="none" stroke="{colour}" stroke-width="1.8" points="{points}"/>'
+        )
+        place = WIDTH - RIGHT - 110, HEIGHT - BOTTOM - 14 - 18 * (len(series) - 1 - number)
+        drawing.append(
+            f'<path d="M{place[0]} {place[1] - 4}h22" stroke="{colour}" stroke-width="3"/>'
+            f'<text x="{place[0] + 28}" y="{place[1]}">{escape(name)}</text>'
+        )
+    labels = {across.label(tick): _x(across, tick) for tick in across.ticks}
+    return _frame(title, across_title, up_title, labels, up, "".join(drawing))
+
+
+def bars(title: str, across_title: str, up_title: str, counts: Mapping[str, float]) -> str:
+    """One bar per entry, with its height written on it."""
+    up = axis([0.0, *counts.values()])
+    share = (WIDTH - LEFT - RIGHT) / len(counts)
+    drawing, labels = [], {}
+    for number, (name, count) in enumerate(counts.items()):
+        middle, top = LEFT + share * (number + 0.5), _y(up, count)
+        drawing.append(
+            f'<rect x="{middle - share * 0.3:.1f}" y="{top:.1f}" width="{share * 0.6:.1f}" '
+            f'height="{HEIGHT - BOTTOM - top:.1f}" fill="{COLOURS[0]}"/>'
+            f'<text x="{middle:.1f}" y="{top - 5:.1f}" text-anchor="middle">'
+            f"{numbers.one(count)}</text>"
+        )
+        labels[name] = middle
+    return _frame(title, across_title, up_title, labels, up, "".join(drawing))
+
+
+def _frame(
+    title: str, across_title: str, up_title: str, labels: dict[str, float], up: Axis, drawing: str
+) -> str:
+    """A drawing with its title, grid, ticks and names of the axes."""
+    grid = "".join(
+        f'<path d="M{LEFT} {_y(up, tick):.1f}H{WIDTH - RIGHT}" stroke="#dddddd"/>'
+        f'<text x="{LEFT - 8}" y="{_y(up, tick) + 4:.1f}" text-anchor="end">{up.label(tick)}</text>'
+        for tick in up.ticks
+    )
+    below = "".join(
+        f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{escape(name)}</text>'
+        for name, x in labels.items()
+    )
+    middle = (TOP + HEIGHT - BOTTOM) / 2
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
+        f'font-family="sans-serif" font-size="12" fill="#1f2428">'
+        f"<title>{escape(title)}</title>"
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>'
+        f'<text x="{LEFT}" y="22" font-size="14" font-weight="bold">{escape(title)}</text>'
+        f"{grid}{below}{drawing}"
+        f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 10}" text-anchor="middle">'
+        f"{escape(across_title)}</text>"
+        f'<text transform="translate(16 {middle}) rotate(-90)" text-anchor="middle">'
+        f"{escape(up_title)}</text></svg>\n"
+    )
+
+
+def _x(across: Axis, value: float) -> float:
+    return LEFT + (WIDTH - LEFT - RIGHT) * across.share(value)
+
+
+def _y(up: Axis, value: float) -> float:
+    return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * up.share(value)
