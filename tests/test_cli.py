@@ -58,7 +58,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, cache: dict[str, str]) ->
 
 def weights(run: Path) -> dict[str, np.ndarray]:
     """Every array of the newest checkpoint, by name."""
-    return checkpoint._flatten(experiment.load(run).state)
+    return checkpoint.flatten(experiment.load(run).state)
 
 
 def test_a_run_leaves_everything_behind(finished: Path, cache: dict[str, str]) -> None:

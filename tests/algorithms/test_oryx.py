@@ -259,9 +259,9 @@ def test_every_weight_is_moved_by_updates() -> None:
 
 
 def test_order_of_agents_is_drawn_and_followed() -> None:
-    """A window permuted by `_reorder` keeps every agent's rows together."""
+    """A reordered window keeps every agent's rows together."""
     steps = random_window(0)
-    swapped = oryx._reorder(steps, jnp.array([1, 0]))
+    swapped = steps.reorder(jnp.array([1, 0]))
     for name in ("actions", "rewards", "terminal"):
         expected = np.asarray(getattr(steps, name))[:, :, ::-1]
         np.testing.assert_array_equal(getattr(swapped, name), expected)
