@@ -121,6 +121,9 @@ class Step(NamedTuple):
     """[N] bool: the task ended here; nothing follows."""
     truncated: jax.Array
     """[N] bool: the recording ended here; the task would have gone on."""
+    state: jax.Array | None = None
+    """[Spec.state_size] float32: the global state that goes with the observation, for training
+    alone; None where there is none."""
 
 
 class Window(NamedTuple):
@@ -133,6 +136,8 @@ class Window(NamedTuple):
     """[T, N] float32."""
     terminal: jax.Array
     """[T, N] bool."""
+    state: jax.Array | None = None
+    """[T, Spec.state_size] global state, or None where none was logged."""
 
     def reorder(self, ids: jax.Array) -> "Window":
         """The same with the agents in the order of `ids` [N]; actions are discrete."""
@@ -141,6 +146,7 @@ class Window(NamedTuple):
             self.actions[..., ids],
             self.rewards[..., ids],
             self.terminal[..., ids],
+            self.state,
         )
 
 

@@ -61,7 +61,13 @@ def test_collect_goes_on_where_it_stopped() -> None:
     states, first = jax.vmap(ENV.reset)(jax.random.split(jax.random.key(0), batch))
     nothing = jnp.zeros(())
     actors = Actors(
-        states, first.observation, policy.init(batch), jnp.zeros(batch), nothing, nothing
+        states,
+        first.observation,
+        first.state,
+        policy.init(batch),
+        jnp.zeros(batch),
+        nothing,
+        nothing,
     )
     collect = jax.jit(lambda actors, key: online.collect(ENV, policy, actors, key, 15))
     middle, before, _ = collect(actors, jax.random.key(1))
@@ -162,6 +168,7 @@ def blank_steps() -> dict[str, np.ndarray]:
         "truncations": np.zeros(agents, bool),
         "legal": np.zeros((*agents, 7), bool),
         "present": np.zeros(agents, bool),
+        "state": np.zeros((4, 12, 10), np.float32),
         "final_observations": np.zeros((*agents, 11), np.int8),
     }
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 
-from oryx_marl.types import Observation
+from oryx_marl.types import Observation, Window
 
 LearnerState = Any
 """A pytree of arrays: weights, target weights, optimiser."""
@@ -57,6 +57,13 @@ class Algorithm(Protocol):
 
     def weights(self, state: LearnerState) -> Weights:
         """What the learner acts with; also of states stacked over seeds."""
+        ...
+
+    def log_probs(self, weights: Weights, window: Window) -> jax.Array:
+        """What the pass of training says of every action, [B, T, N, A], given those logged.
+
+        Memory is empty before each window. The policy says the same when it acts.
+        """
         ...
 
     def policy(self, weights: Weights, greedy: bool = False) -> Policy:

@@ -2,8 +2,8 @@
 Q-learning (offline, discrete actions)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, Protocol
 
 import equinox as eqx
 import jax
@@ -11,22 +11,25 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
+from oryx_marl.algorithms._icq import IcqSettings, icq_loss
+from oryx_marl.algorithms._learner import (
+    LearnerState,
+    OfflineLearner,
+    require_discrete,
+    require_sane,
+)
 from oryx_marl.algorithms.base import Metrics, Policy
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.layers import Head
-from oryx_marl.networks.sable import Memory, NetworkConfig, Sable
-from oryx_marl.ops import icq
-from oryx_marl.ops.distributions import entropy, masked_log_softmax, take_action
-from oryx_marl.ops.masked import masked_mean
-from oryx_marl.ops.returns import td_rows
+from oryx_marl.networks.sable import Acted, NetworkConfig, Sable
+from oryx_marl.ops.distributions import masked_log_softmax
 from oryx_marl.types import Observation, Spec, Window
 
 
 @dataclass(frozen=True)
-class Config:
-    """Settings of Oryx; the defaults were chosen on T-Maze."""
+class AutoregressiveConfig:
+    """Settings of ICQ for agents that choose one after the other."""
 
-    network: NetworkConfig = field(default_factory=NetworkConfig)
     batch_size: int = 64
     """Windows per update."""
     sequence_length: int = 20
@@ -51,39 +54,52 @@ class Config:
     """Imitate weighed by advantage, imitate everything alike, or act on Q alone (no ICQ)."""
     memory: bool = True
     """Off: every step is seen as if it were the first, in training and acting."""
+    memory_when_acting: bool = True
+    """Off: every step is seen as if it were the first, when acting alone."""
 
     def __post_init__(self) -> None:
-        if self.batch_size < 1 or self.sequence_length < 2:
-            raise OryxError(
-                "batch_size must be at least 1 and sequence_length at least 2, got "
-                f"{self.batch_size} and {self.sequence_length}"
-            )
-        for name in (
-            "policy_temperature",
-            "value_temperature",
-            "learning_rate",
-            "max_gradient_norm",
-        ):
-            if not getattr(self, name) > 0:
-                raise OryxError(f"{name} must be positive, got {getattr(self, name)}")
-        if self.critic_weight < 0:
-            raise OryxError(f"critic_weight must not be negative, got {self.critic_weight}")
-        for name in ("discount", "trace", "target_rate"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise OryxError(f"{name} must be between 0 and 1, got {getattr(self, name)}")
+        require_sane(self)
+        if self.sequence_length < 2:
+            raise OryxError(f"sequence_length must be at least 2, got {self.sequence_length}")
+
+    @property
+    def icq(self) -> IcqSettings:
+        """Those of the settings that the loss takes."""
+        names = [entry.name for entry in fields(IcqSettings)]
+        return IcqSettings(**{name: getattr(self, name) for name in names})
+
+
+@dataclass(frozen=True)
+class Config(AutoregressiveConfig):
+    """Settings of Oryx; the defaults were chosen on T-Maze."""
+
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+
+
+class Trunk(Protocol):
+    """A sequence model over agents: Sable, or another with its two ways to run."""
+
+    def __call__(self, observation: Observation, actions: Array, ids: Array) -> tuple[Array, Array]:
+        """Encoder's and decoder's features [T, N, D] of a logged sequence."""
+        ...
+
+    def init_memory(self) -> Any: ...
+
+    def act(self, memory: Any, observation: Observation, choose: Any, key: Array) -> Acted:
+        """One step of all agents, one after the other."""
+        ...
 
 
 class Network(eqx.Module):
-    """Sable with a policy head and a Q head on the decoder."""
+    """A trunk with a policy head and a Q head on the decoder."""
 
-    trunk: Sable
+    trunk: Trunk
     policy_head: Head
     q_head: Head
 
-    def __init__(self, key: Array, spec: Spec, config: NetworkConfig) -> None:
-        keys = jax.random.split(key, 3)
-        self.trunk = Sable(keys[0], spec, config)
-        self.policy_head, self.q_head = (Head(k, config.width, spec.action.size) for k in keys[1:])
+    def __init__(self, keys: Array, trunk: Trunk, width: int, num_actions: int) -> None:
+        self.trunk = trunk
+        self.policy_head, self.q_head = (Head(key, width, num_actions) for key in keys)
 
     def __call__(
         self, observation: Observation, actions: Int[Array, "T N"], ids: Int[Array, " N"]
@@ -91,14 +107,6 @@ class Network(eqx.Module):
         """Logits and one Q per action, given the logged actions of the agents before."""
         _, features = self.trunk(observation, actions, ids)
         return self.policy_head(features), self.q_head(features)
-
-
-class LearnerState(NamedTuple):
-    """Online weights, target weights, optimiser."""
-
-    network: Network
-    target: Network
-    optimiser: optax.OptState
 
 
 Forward = Callable[[Observation, Array, Array], tuple[Array, Array]]
@@ -113,50 +121,7 @@ def loss(
     seen = observation if config.memory else _forget(observation)
     logits, q = jax.vmap(network, in_axes=(0, 0, None))(seen, actions, ids)
     _, target_q = jax.vmap(target, in_axes=(0, 0, None))(seen, actions, ids)
-    log_probs = masked_log_softmax(logits, observation.legal)
-    q_taken = take_action(q, actions)
-
-    rows, uses_next = td_rows(observation.present, window.terminal, observation.reset)
-    rewards = window.rewards[:, :-1]
-    if config.objective == "q_learning":
-        best = jnp.where(observation.legal, target_q, -jnp.inf).max(axis=-1)[:, 1:]
-        targets = rewards + config.discount * jnp.where(uses_next, best, 0)
-    else:
-        targets = icq.td_targets(
-            rewards,
-            take_action(target_q, actions)[:, 1:],
-            rows,
-            uses_next,
-            config.discount,
-            config.value_temperature,
-            config.trace,
-        )
-    critic = icq.critic_loss(q_taken[:, :-1], targets, rows)
-
-    # Rows whose logged action is illegal would drive the logits away without bound.
-    imitable = observation.present & take_action(observation.legal, actions)
-    advantage = icq.own_advantage(q, log_probs, actions)
-    if config.advantage == "cumulative":
-        advantage = icq.cumulative_advantage(advantage, observation.present)
-    weights = icq.batch_weights(advantage, imitable, config.policy_temperature)
-    if config.objective == "clone":
-        weights = imitable.astype(weights.dtype)
-    policy = icq.policy_loss(take_action(log_probs, actions), weights, imitable)
-
-    total = config.critic_weight * critic
-    if config.objective != "q_learning":
-        total = total + policy
-    return total, {
-        "loss": total,
-        "critic_loss": critic,
-        "policy_loss": policy,
-        "effective_sample_size": icq.effective_sample_size(weights, imitable),
-        "max_logit": jnp.abs(logits).max(),
-        "entropy": masked_mean(entropy(log_probs), imitable),
-        "mean_q": masked_mean(q_taken, observation.present),
-        "td_error": masked_mean(jnp.abs(targets - q_taken[:, :-1]), rows),
-        "imitated_share": imitable.mean(),
-    }
+    return icq_loss(logits, q, target_q, window, config.icq)
 
 
 def _forget(observation: Observation) -> Observation:
@@ -164,45 +129,37 @@ def _forget(observation: Observation) -> Observation:
 
 
 @dataclass(frozen=True)
-class Oryx:
+class Oryx(OfflineLearner):
     """The learner; see algorithms/base.py for what each method promises."""
 
-    config: Config
-    spec: Spec
+    def make_network(self, key: Array) -> Network:
+        keys = jax.random.split(key, 3)
+        trunk = self.make_trunk(keys[0])
+        return Network(keys[1:], trunk, self.config.network.width, self.spec.action.size)
 
-    @property
-    def batch_size(self) -> int:
-        return self.config.batch_size
+    def make_trunk(self, key: Array) -> Trunk:
+        return Sable(key, self.spec, self.config.network)
 
-    @property
-    def sequence_length(self) -> int:
-        return self.config.sequence_length
-
-    @property
-    def _optimiser(self) -> optax.GradientTransformation:
-        return optax.chain(
-            optax.clip_by_global_norm(self.config.max_gradient_norm),
-            optax.adam(self.config.learning_rate),
-        )
-
-    def init(self, key: Array) -> LearnerState:
-        network = Network(key, self.spec, self.config.network)
-        return LearnerState(network, network, self._optimiser.init(network))
-
-    def update(
-        self, state: LearnerState, experience: Window, key: Array
-    ) -> tuple[LearnerState, Metrics]:
-        """One joint gradient step for all agents, in a random order of the agents."""
+    def loss(
+        self, network: Network, target: Network, window: Window, key: Array
+    ) -> tuple[Float[Array, ""], Metrics]:
+        """One joint step for all agents, in a random order of the agents."""
         ids = jax.random.permutation(key, self.spec.num_agents)
-        window = experience.reorder(ids)
-        gradients, metrics = jax.grad(loss, has_aux=True)(
-            state.network, state.target, window, ids, self.config
-        )
-        metrics["gradient_norm"] = optax.tree.norm(gradients)
-        updates, optimiser = self._optimiser.update(gradients, state.optimiser, state.network)
-        network = optax.apply_updates(state.network, updates)
-        target = optax.incremental_update(network, state.target, self.config.target_rate)
-        return LearnerState(network, target, optimiser), metrics
+        return loss(network, target, window.reorder(ids), ids, self.config)
+
+    def move_target(self, network: Network, target: Network, count: Int[Array, ""]) -> Network:
+        return optax.incremental_update(network, target, self.config.target_rate)
+
+    def log_probs(self, weights: Network, window: Window) -> Float[Array, "B T N A"]:
+        seen = window.observation if self.config.memory else _forget(window.observation)
+        ids = jnp.arange(self.spec.num_agents)
+        logits, q = jax.vmap(weights, in_axes=(0, 0, None))(seen, window.actions, ids)
+        return masked_log_softmax(self._logits(logits, q), window.observation.legal)
+
+    def _logits(self, logits: Array, q: Array) -> Array:
+        """What actions are drawn by."""
+        is_valued = self.config.objective == "q_learning"
+        return q / self.config.policy_temperature if is_valued else logits
 
     def weights(self, state: LearnerState) -> Network:
         return state.target if self.config.act_on_average else state.network
@@ -211,23 +168,19 @@ class Oryx:
         network = weights
 
         def choose(features: Array, legal: Array, key: Array) -> tuple[Array, Array]:
-            if self.config.objective == "q_learning":
-                logits = network.q_head(features) / self.config.policy_temperature
-            else:
-                logits = network.policy_head(features)
+            logits = self._logits(network.policy_head(features), network.q_head(features))
             log_probs = masked_log_softmax(logits, legal)
             action = log_probs.argmax() if greedy else jax.random.categorical(key, log_probs)
             return action.astype(jnp.int32), log_probs
 
-        def init(batch: int) -> Memory:
+        def init(batch: int) -> Any:
             memory = network.trunk.init_memory()
             return jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape)), memory)
 
-        def step(
-            carry: Memory, observation: Observation, key: Array
-        ) -> tuple[Memory, Array, Array]:
+        def step(carry: Any, observation: Observation, key: Array) -> tuple[Any, Array, Array]:
             """Actions [B, N] and log-probabilities [B, N, A]."""
-            seen = observation if self.config.memory else _forget(observation)
+            remembers = self.config.memory and self.config.memory_when_acting
+            seen = observation if remembers else _forget(observation)
             keys = jax.random.split(key, len(observation.reset))
             acted = jax.vmap(lambda c, o, k: network.trunk.act(c, o, choose, k))(carry, seen, keys)
             return acted.memory, acted.actions, acted.info
@@ -237,6 +190,5 @@ class Oryx:
 
 def make(config: Config, spec: Spec) -> Oryx:
     """Oryx for data of this Spec."""
-    if spec.action.kind != "discrete":
-        raise OryxError("Oryx learns discrete actions for now, but this data has continuous ones")
+    require_discrete("Oryx", spec)
     return Oryx(config, spec)

@@ -265,6 +265,14 @@ class SablePPO:
     def weights(self, state: LearnerState) -> Network:
         return state.network
 
+    def log_probs(self, weights: Network, window: Window) -> Float[Array, "B T N A"]:
+        observation, ids = window.observation, jnp.arange(self.spec.num_agents)
+        memory = weights.trunk.init_memory()
+        logits, _ = jax.vmap(weights, in_axes=(0, 0, None, None))(
+            observation, window.actions, ids, memory
+        )
+        return masked_log_softmax(logits, observation.legal)
+
     def policy(self, weights: Network, greedy: bool = False) -> Policy:
         network = weights
 

@@ -31,6 +31,8 @@ class DeviceData(NamedTuple):
     """[R] bool: this row begins an episode."""
     step_count: jax.Array
     """[R] int32: steps since the episode began."""
+    state: jax.Array | None
+    """[R, Spec.state_size], or None where none was logged."""
     every_action: jax.Array
     """[A] bool, all true. Its length tells the number of actions where `legal` is None."""
 
@@ -72,6 +74,7 @@ def put_on_device(dataset: Dataset, device: jax.Device | None = None) -> DeviceD
         present=None if dataset.present is None else put(dataset.present),
         reset=put(reset),
         step_count=put((np.arange(dataset.num_rows) - begun).astype(np.int32)),
+        state=None if dataset.state is None else put(_narrow(dataset.state)),
         every_action=put(np.ones(dataset.spec.action.size, bool)),
     )
 
@@ -102,6 +105,7 @@ def sample_windows(data: DeviceData, key: PRNGKeyArray, batch_size: int, length:
         actions=actions.astype(jnp.int32 if is_discrete else jnp.float32),
         rewards=take(data.rewards),
         terminal=take(data.terminals),
+        state=None if data.state is None else take(data.state),
     )
 
 

@@ -66,6 +66,7 @@ class Log(NamedTuple):
     rewards: jax.Array
     terminals: jax.Array
     truncations: jax.Array
+    state: jax.Array
     live: jax.Array
     """[T] bool."""
 
@@ -184,10 +185,10 @@ def _play_episode(
     reset_key, draws_key, step_key = jax.random.split(key, 3)
     state, first = env.reset(reset_key)
 
-    Carry = tuple[State, Observation, Array]
+    Carry = tuple[State, Observation, Array, Array]
 
     def advance(carry: Carry, draws: Array) -> tuple[Carry, Log]:
-        state, observation, live = carry
+        state, observation, known, live = carry
         moves = _draw_moves(env, plan, state, observation.legal, noise, draws)
         actions = jnp.where(state.step_count == 0, CHOOSE_0 + colours, moves)
         following, step = env.step(state, actions, step_key)  # the maze draws nothing from it
@@ -198,19 +199,23 @@ def _play_episode(
             step.rewards,
             step.terminal,
             step.truncated,
+            known,
             live,
         )
         # After its end an episode stands still, so its last observation is what remains.
-        state, observation = jax.tree.map(
-            partial(jnp.where, live), (following, step.observation), (state, observation)
+        state, observation, known = jax.tree.map(
+            partial(jnp.where, live),
+            (following, step.observation, step.state),
+            (state, observation, known),
         )
-        return (state, observation, live & ~step.terminal.any()), log
+        return (state, observation, known, live & ~step.terminal.any()), log
 
     # All random numbers of an episode at once: one generator compiles, not one for each use.
     numbers = len(JOINT_MOVES) + NUM_AGENTS * NUM_ACTIONS + NUM_AGENTS
     draws = jax.random.uniform(draws_key, (env.time_limit, numbers))
-    carry = (state, first.observation, jnp.bool_(True))
-    (_, last, _), log = jax.lax.scan(advance, carry, draws)
+    assert first.state is not None
+    carry = (state, first.observation, first.state, jnp.bool_(True))
+    (_, last, _, _), log = jax.lax.scan(advance, carry, draws)
     return log, last.features
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, Int8
+from jaxtyping import Array, Bool, Float, Int, Int8
 
 from oryx_marl.envs import _tmaze_render
 from oryx_marl.errors import OryxError
@@ -37,6 +37,8 @@ NEIGHBOURS = np.array(
 )
 """(row, column) of the nine cells an agent sees, in the order of its observation."""
 NUM_FEATURES = len(NEIGHBOURS) + 2
+STATE_SIZE = 2 * NUM_AGENTS + 1 + 2 * NUM_AGENTS + 1
+"""Cells of both agents, the side of green, the colours of both agents, the time."""
 OBSERVATION_MODES = ("paper", "published")
 
 
@@ -99,6 +101,7 @@ class TMaze:
             observation_sizes=(NUM_FEATURES,) * NUM_AGENTS,
             action=ActionSpace("discrete", NUM_ACTIONS),
             episode_limit=time_limit,
+            state_size=STATE_SIZE,
             environment_config={
                 "length": length,
                 "width": width,
@@ -132,7 +135,8 @@ class TMaze:
         nobody = jnp.zeros(NUM_AGENTS, bool)
         features = jnp.zeros((NUM_AGENTS, NUM_FEATURES), jnp.int8)
         observation = self._observation(state, features)
-        return state, Step(observation, jnp.zeros(NUM_AGENTS, jnp.float32), nobody, nobody)
+        rewards = jnp.zeros(NUM_AGENTS, jnp.float32)
+        return state, Step(observation, rewards, nobody, nobody, self._global_state(state))
 
     def step(self, state: State, actions: Int[Array, "N"], key: jax.Array) -> tuple[State, Step]:
         """The choice at step 1 (any action but 6 is colour 0), a move at every later step."""
@@ -158,6 +162,7 @@ class TMaze:
             rewards=jnp.full(NUM_AGENTS, solved, jnp.float32),
             terminal=jnp.full(NUM_AGENTS, ended),
             truncated=jnp.zeros(NUM_AGENTS, bool),
+            state=self._global_state(state),
         )
 
     def targets(self, state: State) -> Int[Array, "N 2"]:
@@ -195,6 +200,19 @@ class TMaze:
         cells = cells.at[:, 0].set(1)
         green_left = jnp.full((NUM_AGENTS, 1), state.green_left)
         return jnp.concatenate([cells, green_left, last[:, None]], axis=1).astype(jnp.int8)
+
+    def _global_state(self, state: State) -> Float[Array, " S"]:
+        """All that is to be known, each number between 0 and 1; for mixing networks."""
+        lowest = jnp.array([0, -ARM])
+        extent = jnp.array([self.length, self.width - 1 + 2 * ARM])
+        colours = jax.nn.one_hot(state.colours, 2)  # zeros before the choice
+        parts = [
+            ((state.positions - lowest) / extent).ravel(),
+            state.green_left[None],
+            colours.ravel(),
+            (state.step_count / self.time_limit)[None],
+        ]
+        return jnp.concatenate([part.astype(jnp.float32) for part in parts])
 
     def _observation(self, state: State, features: Int8[Array, "N O"]) -> Observation:
         proposals = state.positions[:, None] + jnp.asarray(MOVES[1:])

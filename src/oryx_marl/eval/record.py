@@ -61,7 +61,8 @@ def record_episodes(
 def _cut(steps: Steps, live: Bool[np.ndarray, "B T"], good: Bool[np.ndarray, " B"]) -> dict:
     """The rows of the good episodes, one after another; steps are [B, T, ...]."""
     chosen = live & good[:, None]
-    arrays = {name: array[chosen] for name, array in steps._asdict().items()}
+    found = {name: array for name, array in steps._asdict().items() if array is not None}
+    arrays = {name: array[chosen] for name, array in found.items()}
     last = live.sum(axis=1) - 1
     arrays["final_observations"] = steps.final_observations[np.arange(len(last)), last][good]
     return arrays
@@ -77,6 +78,7 @@ def _play(algorithm: Algorithm, env: Env, weights: Any, key: jax.Array) -> tuple
     actors = Actors(
         states,
         first.observation,
+        first.state,
         policy.init(EPISODES_PER_CALL),
         jnp.zeros(EPISODES_PER_CALL),
         nothing,

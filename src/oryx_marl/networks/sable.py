@@ -68,7 +68,7 @@ class Memory(NamedTuple):
 class Acted(NamedTuple):
     """What one step of acting gives."""
 
-    memory: Memory
+    memory: Any
     actions: Int[Array, " N"]
     info: Any
     """What `choose` said of each agent, stacked."""
@@ -182,6 +182,20 @@ class DecoderBlock(eqx.Module):
         y = self.cross_norm(encoded + mixed)
         y = self.out_norm(y if self.feed_forward is None else y + self.feed_forward(y))
         return y, self_state, cross_state
+
+
+def latest_choices(actions: Int[Array, "T N"], present: Bool[Array, "T N"]) -> Int[Array, "T N"]:
+    """The choice, plus 1, of the last present agent up to each, itself included; 0 if none."""
+    order = jnp.arange(actions.shape[1])
+    latest = jax.lax.cummax(jnp.where(present, order, -1), axis=1)
+    chosen = jnp.take_along_axis(actions, jnp.maximum(latest, 0), 1) + 1
+    return jnp.where(latest >= 0, chosen, 0)
+
+
+def previous_choices(actions: Int[Array, "T N"], present: Bool[Array, "T N"]) -> Int[Array, "T N"]:
+    """The same of the agents before each."""
+    chosen = latest_choices(actions, present)
+    return jnp.concatenate([jnp.zeros_like(chosen[:, :1]), chosen[:, :-1]], axis=1)
 
 
 class Sable(eqx.Module):
@@ -324,12 +338,7 @@ class Sable(eqx.Module):
         last_action: Int[Array, ""],
     ) -> Int[Array, "T N"]:
         """What each agent is told: the choice of the last present agent before it, plus 1."""
-        order = jnp.arange(actions.shape[1])
-        latest = jax.lax.cummax(jnp.where(present, order, -1), axis=1)
-        chosen = jnp.where(
-            latest >= 0, jnp.take_along_axis(actions, jnp.maximum(latest, 0), 1) + 1, 0
-        )
-
+        chosen = latest_choices(actions, present)
         steps = jnp.arange(len(reset))
         acted = jax.lax.cummax(jnp.where(chosen[:, -1] > 0, steps, -1))
         before = jnp.concatenate([jnp.full(1, -1), acted[:-1]])

@@ -82,7 +82,7 @@ def roll_out(
         if least_return is not None:
             notes |= {"least_return": least_return, "discarded_share": [*shares]}
             request.tell(f"{discarded:.2%} of the episodes were discarded: return too low")
-        yield one_part(policy.spec, arrays, **notes)
+        yield one_part(env.spec, arrays, **notes)
 
 
 def _load(name: str, request: Request) -> KeptPolicy:

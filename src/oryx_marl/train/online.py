@@ -57,6 +57,7 @@ class Actors(NamedTuple):
     states: Any
     observation: Observation
     """What the agents see now."""
+    global_state: Array | None
     memory: Any
     returns: Float[Array, " B"]
     """Rewards so far in the running episodes, mean over agents."""
@@ -76,6 +77,8 @@ class Steps(NamedTuple):
     truncations: Array
     legal: Array
     present: Array
+    state: Array | None
+    """Global state before the step, None where the environment has none."""
     final_observations: Array
     """What is seen after the step, before any reset."""
 
@@ -133,6 +136,7 @@ class Recorded(Live):
         by_env = {
             name: array[0].reshape(-1, *array.shape[3:]).swapaxes(0, 1)
             for name, array in jax.device_get(steps)._asdict().items()
+            if array is not None
         }
         self.recorder.append(first + num_updates, by_env)
         self.keep(first + num_updates, jax.tree.map(lambda x: x[0], algorithm.weights(learners)))
@@ -147,7 +151,9 @@ def _init_actors(algorithm: Algorithm, env: Env, learners: Any, keys: jax.Array)
         states, first = jax.vmap(env.reset)(reset_keys)
         memory = algorithm.policy(algorithm.weights(learner)).init(count)
         nothing = jnp.zeros(())
-        return Actors(states, first.observation, memory, jnp.zeros(count), nothing, nothing)
+        return Actors(
+            states, first.observation, first.state, memory, jnp.zeros(count), nothing, nothing
+        )
 
     return over_seeds(one_seed)(learners, keys)
 
@@ -212,9 +218,11 @@ def collect(
         fresh_states, fresh = jax.vmap(env.reset)(jax.random.split(reset_key, count))
         states = _where(ended, fresh_states, states)
         returns = actors.returns + step.rewards.mean(axis=1)
+        known = actors.global_state
         actors = Actors(
             states,
             _where(ended, fresh.observation, step.observation),
+            _where(ended, fresh.state, step.state),
             memory,
             jnp.where(ended, 0, returns),
             actors.latest_return,
@@ -229,6 +237,7 @@ def collect(
             step.truncated,
             observation.legal,
             observation.present,
+            known,
             step.observation.features,
         )
         return (actors, total, num_ended + ended.sum(dtype=jnp.float32)), (observation, info, steps)
@@ -242,7 +251,7 @@ def collect(
     observation, info, by_env = jax.tree.map(
         lambda x: jnp.moveaxis(x, 0, 1), (observation, info, steps)
     )
-    window = Window(observation, by_env.actions, by_env.rewards, by_env.terminals)
+    window = Window(observation, by_env.actions, by_env.rewards, by_env.terminals, by_env.state)
     experience = Experience(
         window, by_env.truncations, info, actors.memory, after.observation, following_info
     )

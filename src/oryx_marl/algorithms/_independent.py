@@ -1,0 +1,34 @@
+"""Agents that each act by themselves on a recurrent network with shared weights."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from oryx_marl.algorithms.base import Policy
+from oryx_marl.networks.recurrent import RecurrentNetwork
+from oryx_marl.ops.distributions import masked_log_softmax
+from oryx_marl.types import Observation, Window
+
+
+def independent_log_probs(network: RecurrentNetwork, window: Window) -> Float[Array, "B T N A"]:
+    """The network's outputs over logged sequences, as logits."""
+    observation = window.observation
+    return masked_log_softmax(jax.vmap(network)(observation), observation.legal)
+
+
+def independent_policy(network: RecurrentNetwork, greedy: bool) -> Policy:
+    """The network's outputs are logits; nobody knows what the others choose."""
+
+    def init(batch: int) -> Array:
+        memory = network.init_memory()
+        return jnp.broadcast_to(memory, (batch, *memory.shape))
+
+    def step(carry: Array, observation: Observation, key: Array) -> tuple[Array, Array, Array]:
+        """Actions [B, N] and log-probabilities [B, N, A]."""
+        carry, logits = jax.vmap(network.step)(carry, observation)
+        log_probs = masked_log_softmax(logits, observation.legal)
+        # Sampling draws anew for every environment and agent.
+        actions = log_probs.argmax(axis=-1) if greedy else jax.random.categorical(key, log_probs)
+        return carry, actions.astype(jnp.int32), log_probs
+
+    return Policy(init, step)

@@ -1,0 +1,121 @@
+"""What offline learners share: gradient steps on windows, with a target network beside."""
+
+import abc
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int
+
+from oryx_marl.algorithms.base import Metrics, Policy
+from oryx_marl.errors import OryxError
+from oryx_marl.types import Spec, Window
+
+
+class LearnerState(NamedTuple):
+    """Online weights, target weights, optimiser, updates so far."""
+
+    network: Any
+    target: Any
+    optimiser: optax.OptState
+    updates: Int[Array, ""]
+
+
+@dataclass(frozen=True)
+class OfflineLearner(abc.ABC):
+    """An Algorithm (see base.py) that only has to say what its network, loss and policy are.
+
+    Its Config has `batch_size`, `sequence_length`, `learning_rate` and `max_gradient_norm`.
+    """
+
+    config: Any
+    spec: Spec
+
+    @abc.abstractmethod
+    def make_network(self, key: Array) -> Any:
+        """Fresh weights."""
+
+    @abc.abstractmethod
+    def loss(
+        self, network: Any, target: Any, window: Window, key: Array
+    ) -> tuple[Float[Array, ""], Metrics]:
+        """Loss of a batch of windows [B, T, ...] and metrics."""
+
+    @abc.abstractmethod
+    def log_probs(self, weights: Any, window: Window) -> Float[Array, "B T N A"]:
+        """What the pass of training says of every action."""
+
+    @abc.abstractmethod
+    def policy(self, weights: Any, greedy: bool = False) -> Policy:
+        """How weights act."""
+
+    def move_target(self, network: Any, target: Any, count: Int[Array, ""]) -> Any:
+        """The target network after update number `count`; learners without one never read it."""
+        return network
+
+    @property
+    def optimiser(self) -> optax.GradientTransformation:
+        return optax.chain(
+            optax.clip_by_global_norm(self.config.max_gradient_norm),
+            optax.adam(self.config.learning_rate),
+        )
+
+    @property
+    def batch_size(self) -> int:
+        return self.config.batch_size
+
+    @property
+    def sequence_length(self) -> int:
+        return self.config.sequence_length
+
+    def init(self, key: Array) -> LearnerState:
+        network = self.make_network(key)
+        return LearnerState(
+            network, network, self.optimiser.init(network), jnp.zeros((), jnp.int32)
+        )
+
+    def update(
+        self, state: LearnerState, experience: Window, key: Array
+    ) -> tuple[LearnerState, Metrics]:
+        gradients, metrics = jax.grad(self.loss, has_aux=True)(
+            state.network, state.target, experience, key
+        )
+        metrics["gradient_norm"] = optax.tree.norm(gradients)
+        updates, optimiser = self.optimiser.update(gradients, state.optimiser, state.network)
+        network = optax.apply_updates(state.network, updates)
+        count = state.updates + 1
+        target = self.move_target(network, state.target, count)
+        return LearnerState(network, target, optimiser, count), metrics
+
+    def weights(self, state: LearnerState) -> Any:
+        return state.network
+
+
+def copy_every(period: int, network: Any, target: Any, count: Int[Array, ""]) -> Any:
+    """`network` after every `period` updates, `target` in between."""
+    return optax.periodic_update(network, target, count, period)
+
+
+def require_sane(config: Any) -> None:
+    """Raises unless the settings that learners share make sense; those it lacks are passed over."""
+    least = {"batch_size": 1, "sequence_length": 1, "target_period": 1}
+    for name, smallest in least.items():
+        if getattr(config, name, smallest) < smallest:
+            raise OryxError(f"{name} must be at least {smallest}, got {getattr(config, name)}")
+    for name in ("learning_rate", "max_gradient_norm", "policy_temperature", "value_temperature"):
+        if not getattr(config, name, 1) > 0:
+            raise OryxError(f"{name} must be positive, got {getattr(config, name)}")
+    for name in ("critic_weight", "cql_weight", "weight_decay"):
+        if getattr(config, name, 0) < 0:
+            raise OryxError(f"{name} must not be negative, got {getattr(config, name)}")
+    for name in ("discount", "trace", "target_rate"):
+        if not 0 <= getattr(config, name, 0) <= 1:
+            raise OryxError(f"{name} must be between 0 and 1, got {getattr(config, name)}")
+
+
+def require_discrete(name: str, spec: Spec) -> None:
+    """Raises unless actions are discrete."""
+    if spec.action.kind != "discrete":
+        raise OryxError(f"{name} learns discrete actions, but this data has continuous ones")

@@ -1,0 +1,95 @@
+"""I-ICQ: implicit-constraint Q-learning, every agent by itself (offline, discrete actions)."""
+
+from dataclasses import dataclass, field
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float, Int
+
+from oryx_marl.algorithms._icq import IcqSettings, icq_loss
+from oryx_marl.algorithms._independent import independent_log_probs, independent_policy
+from oryx_marl.algorithms._learner import (
+    OfflineLearner,
+    copy_every,
+    require_discrete,
+    require_sane,
+)
+from oryx_marl.algorithms.base import Metrics, Policy
+from oryx_marl.networks.recurrent import RecurrentConfig, RecurrentNetwork
+from oryx_marl.types import Spec, Window
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of I-ICQ, those of the Oryx paper."""
+
+    network: RecurrentConfig = field(default_factory=RecurrentConfig)
+    batch_size: int = 64
+    """Windows per update."""
+    sequence_length: int = 20
+    """Steps per window."""
+    learning_rate: float = 3e-4
+    max_gradient_norm: float = 10.0
+    discount: float = 0.99
+    trace: float = 0.0
+    """How far rewards reach back in a target: 0 one step, 1 to the end of the window."""
+    target_period: int = 200
+    """Updates between copies of the weights to the target network."""
+    policy_temperature: float = 0.1
+    """Low: imitate only the best logged actions. High: imitate all alike."""
+    value_temperature: float = 1000.0
+    """Low: values of the better logged actions count more in the target. 1000: all alike."""
+
+    def __post_init__(self) -> None:
+        require_sane(self)
+
+
+class ActorCritic(eqx.Module):
+    """A network for the policy and one for Q, apart."""
+
+    actor: RecurrentNetwork
+    critic: RecurrentNetwork
+
+    def __init__(self, key: Array, spec: Spec, config: RecurrentConfig) -> None:
+        self.actor, self.critic = (
+            RecurrentNetwork(k, spec, config, spec.action.size) for k in jax.random.split(key)
+        )
+
+
+@dataclass(frozen=True)
+class IndependentICQ(OfflineLearner):
+    """The learner."""
+
+    def make_network(self, key: Array) -> ActorCritic:
+        return ActorCritic(key, self.spec, self.config.network)
+
+    def loss(
+        self, network: ActorCritic, target: ActorCritic, window: Window, key: Array
+    ) -> tuple[Float[Array, ""], Metrics]:
+        """Every agent learns the values of its own actions from its own rewards."""
+        config, seen = self.config, window.observation
+        settings = IcqSettings(
+            discount=config.discount,
+            trace=config.trace,
+            policy_temperature=config.policy_temperature,
+            value_temperature=config.value_temperature,
+        )
+        logits, q = jax.vmap(network.actor)(seen), jax.vmap(network.critic)(seen)
+        return icq_loss(logits, q, jax.vmap(target.critic)(seen), window, settings)
+
+    def move_target(
+        self, network: ActorCritic, target: ActorCritic, count: Int[Array, ""]
+    ) -> ActorCritic:
+        return copy_every(self.config.target_period, network, target, count)
+
+    def log_probs(self, weights: ActorCritic, window: Window) -> Float[Array, "B T N A"]:
+        return independent_log_probs(weights.actor, window)
+
+    def policy(self, weights: ActorCritic, greedy: bool = False) -> Policy:
+        return independent_policy(weights.actor, greedy)
+
+
+def make(config: Config, spec: Spec) -> IndependentICQ:
+    """I-ICQ for data of this Spec."""
+    require_discrete("I-ICQ", spec)
+    return IndependentICQ(config, spec)

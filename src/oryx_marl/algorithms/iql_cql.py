@@ -1,0 +1,109 @@
+"""IQL-CQL: double Q-learning, every agent by itself, with a penalty on actions that were not logged
+(offline, discrete actions)."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from oryx_marl.algorithms._independent import independent_log_probs, independent_policy
+from oryx_marl.algorithms._learner import (
+    OfflineLearner,
+    copy_every,
+    require_discrete,
+    require_sane,
+)
+from oryx_marl.algorithms.base import Metrics, Policy
+from oryx_marl.networks.recurrent import RecurrentConfig, RecurrentNetwork
+from oryx_marl.ops.distributions import take_action
+from oryx_marl.ops.masked import masked_mean
+from oryx_marl.ops.returns import td_rows
+from oryx_marl.types import Spec, Window
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of IQL-CQL."""
+
+    network: RecurrentConfig = field(default_factory=RecurrentConfig)
+    batch_size: int = 64
+    """Windows per update."""
+    sequence_length: int = 20
+    """Steps per window."""
+    learning_rate: float = 3e-4
+    max_gradient_norm: float = 10.0
+    discount: float = 0.99
+    target_period: int = 200
+    """Updates between copies of the weights to the target network."""
+    cql_weight: float = 3.0
+    """How much values of actions that were not logged are pressed down."""
+    cql_over: Literal["legal", "all"] = "legal"
+    """The actions that are pressed down (public code: all, illegal ones too)."""
+
+    def __post_init__(self) -> None:
+        require_sane(self)
+
+
+def loss(
+    q: Float[Array, "B T N A"],
+    target_q: Float[Array, "B T N A"],
+    window: Window,
+    config: Config,
+) -> tuple[Float[Array, ""], Metrics]:
+    """½ (r + γ Q⁻(argmax Q) - Q(a))² + w (logsumexp Q - Q(a)), over the same rows."""
+    observation, actions = window.observation, window.actions
+    rows, uses_next = td_rows(observation.present, window.terminal, observation.reset)
+    legal = observation.legal
+    best = jnp.where(legal, q, -jnp.inf).argmax(axis=-1)
+    following = jnp.where(uses_next, take_action(target_q, best)[:, 1:], 0)
+    targets = jax.lax.stop_gradient(window.rewards[:, :-1] + config.discount * following)
+    taken = take_action(q, actions)
+    td = masked_mean(0.5 * (targets - taken[:, :-1]) ** 2, rows)
+
+    counted = legal if config.cql_over == "legal" else jnp.ones_like(legal)
+    # Of an illegal logged action nothing is known that could be lifted.
+    logged = observation.present & take_action(legal, actions)
+    everything = jax.nn.logsumexp(q, axis=-1, where=counted | ~counted.any(-1, keepdims=True))
+    penalty = masked_mean(everything - taken, logged)
+    total = td + config.cql_weight * penalty
+    return total, {
+        "loss": total,
+        "critic_loss": td,
+        "cql_loss": penalty,
+        "mean_q": masked_mean(taken, observation.present),
+        "td_error": masked_mean(jnp.abs(targets - taken[:, :-1]), rows),
+    }
+
+
+@dataclass(frozen=True)
+class ConservativeQ(OfflineLearner):
+    """The learner. Acting greedily is the method's own way; sampling takes Q as logits, which is
+    what the penalty fits to the logged actions."""
+
+    def make_network(self, key: Array) -> RecurrentNetwork:
+        return RecurrentNetwork(key, self.spec, self.config.network, self.spec.action.size)
+
+    def loss(
+        self, network: RecurrentNetwork, target: RecurrentNetwork, window: Window, key: Array
+    ) -> tuple[Float[Array, ""], Metrics]:
+        seen = window.observation
+        return loss(jax.vmap(network)(seen), jax.vmap(target)(seen), window, self.config)
+
+    def move_target(
+        self, network: RecurrentNetwork, target: RecurrentNetwork, count: Int[Array, ""]
+    ) -> RecurrentNetwork:
+        return copy_every(self.config.target_period, network, target, count)
+
+    def log_probs(self, weights: RecurrentNetwork, window: Window) -> Float[Array, "B T N A"]:
+        return independent_log_probs(weights, window)
+
+    def policy(self, weights: RecurrentNetwork, greedy: bool = False) -> Policy:
+        return independent_policy(weights, greedy)
+
+
+def make(config: Config, spec: Spec) -> ConservativeQ:
+    """IQL-CQL for data of this Spec."""
+    require_discrete("IQL-CQL", spec)
+    return ConservativeQ(config, spec)

@@ -1,0 +1,165 @@
+"""MAICQ: implicit-constraint Q-learning of a team value that mixes the agents' values by the
+global state (offline, discrete actions)."""
+
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from oryx_marl.algorithms import iicq
+from oryx_marl.algorithms._independent import independent_log_probs, independent_policy
+from oryx_marl.algorithms._learner import OfflineLearner, copy_every, require_discrete
+from oryx_marl.algorithms.base import Metrics, Policy
+from oryx_marl.errors import OryxError
+from oryx_marl.networks.mixer import QMixer
+from oryx_marl.ops import icq
+from oryx_marl.ops.distributions import entropy, masked_log_softmax, take_action
+from oryx_marl.ops.masked import masked_mean
+from oryx_marl.ops.returns import td_rows
+from oryx_marl.types import Spec, Window
+
+
+@dataclass(frozen=True)
+class Config(iicq.Config):
+    """Settings of MAICQ, those of the Oryx paper."""
+
+    mixer_width: int = 32
+    """Features inside the mixing network."""
+    hyper_width: int = 64
+    """Features of the networks that draw its weights from the global state."""
+
+
+class MixedActorCritic(eqx.Module):
+    """A policy and a Q for each agent, and what mixes the Qs."""
+
+    agents: iicq.ActorCritic
+    mixer: QMixer
+
+
+class TeamValues(eqx.Module):
+    """What the critic says of the logged actions, [B, T]."""
+
+    online: Float[Array, "B T"]
+    target: Float[Array, "B T"]
+
+
+def team_loss(
+    values: TeamValues, window: Window, config: Config
+) -> tuple[Float[Array, ""], Float[Array, "B Tm1"], Bool[Array, "B Tm1"]]:
+    """½ (y - Q_tot)² with y = r + γ w(Q⁻_tot) Q⁻_tot; also the targets and the rows that count.
+
+    The team is there while an agent is, and has ended when all agents have; its reward is the mean
+    over the agents that are there.
+    """
+    present = window.observation.present
+    anyone = present.any(axis=-1, keepdims=True)
+    ended = (window.terminal | ~present).all(axis=-1, keepdims=True) & anyone
+    rewards = jnp.where(present, window.rewards, 0).sum(axis=-1, keepdims=True) / jnp.maximum(
+        present.sum(axis=-1, keepdims=True), 1
+    )
+    rows, uses_next = td_rows(anyone, ended, window.observation.reset)
+    targets = icq.td_targets(
+        rewards[:, :-1],
+        values.target[:, 1:, None],
+        rows,
+        uses_next,
+        config.discount,
+        config.value_temperature,
+        config.trace,
+    )
+    loss = icq.critic_loss(values.online[:, :-1, None], targets, rows)
+    return loss, targets[..., 0], rows[..., 0]
+
+
+def policy_loss(
+    logits: Float[Array, "B T N A"],
+    q: Float[Array, "B T N A"],
+    shares: Float[Array, "B T N"],
+    window: Window,
+    temperature: float,
+) -> tuple[Float[Array, ""], Metrics]:
+    """-share · w · log π(a), shares and weights under stop-gradient.
+
+    Else the policy loss would train the mixer to look away from unlikely actions.
+    """
+    observation, actions = window.observation, window.actions
+    log_probs = masked_log_softmax(logits, observation.legal)
+    imitable = observation.present & take_action(observation.legal, actions)
+    advantage = icq.own_advantage(q, log_probs, actions)
+    weights = icq.batch_weights(advantage, imitable, temperature)
+    total = icq.policy_loss(
+        take_action(log_probs, actions), jax.lax.stop_gradient(shares) * weights, imitable
+    )
+    return total, {
+        "policy_loss": total,
+        "effective_sample_size": icq.effective_sample_size(weights, imitable),
+        "max_logit": jnp.abs(logits).max(),
+        "entropy": masked_mean(entropy(log_probs), imitable),
+        "imitated_share": imitable.mean(),
+    }
+
+
+@dataclass(frozen=True)
+class MAICQ(OfflineLearner):
+    """The learner: it acts as I-ICQ does, and learns values of the team."""
+
+    def make_network(self, key: Array) -> MixedActorCritic:
+        agents_key, mixer_key = jax.random.split(key)
+        config, spec = self.config, self.spec
+        return MixedActorCritic(
+            iicq.ActorCritic(agents_key, spec, config.network),
+            QMixer(
+                mixer_key, spec.num_agents, spec.state_size, config.mixer_width, config.hyper_width
+            ),
+        )
+
+    def loss(
+        self, network: MixedActorCritic, target: MixedActorCritic, window: Window, key: Array
+    ) -> tuple[Float[Array, ""], Metrics]:
+        seen, state = window.observation, window.state
+        if state is None:
+            raise OryxError(NO_STATE)
+        logits, q = jax.vmap(network.agents.actor)(seen), jax.vmap(network.agents.critic)(seen)
+        taken, target_taken = (
+            jnp.where(seen.present, take_action(values, window.actions), 0)
+            for values in (q, jax.vmap(target.agents.critic)(seen))
+        )
+        values = TeamValues(network.mixer(taken, state), target.mixer(target_taken, state))
+        critic, targets, rows = team_loss(values, window, self.config)
+        policy, metrics = policy_loss(
+            logits, q, network.mixer.shares(state), window, self.config.policy_temperature
+        )
+        return critic + policy, {
+            "loss": critic + policy,
+            "critic_loss": critic,
+            "mean_q": masked_mean(values.online[:, :-1], rows),
+            "td_error": masked_mean(jnp.abs(targets - values.online[:, :-1]), rows),
+            **metrics,
+        }
+
+    def move_target(
+        self, network: MixedActorCritic, target: MixedActorCritic, count: Int[Array, ""]
+    ) -> MixedActorCritic:
+        return copy_every(self.config.target_period, network, target, count)
+
+    def log_probs(self, weights: MixedActorCritic, window: Window) -> Float[Array, "B T N A"]:
+        return independent_log_probs(weights.agents.actor, window)
+
+    def policy(self, weights: MixedActorCritic, greedy: bool = False) -> Policy:
+        return independent_policy(weights.agents.actor, greedy)
+
+
+NO_STATE = (
+    "MAICQ mixes the agents' values by the global state, but this data has none; use data that "
+    "logs `state`, or I-ICQ (`iicq`), which needs none"
+)
+
+
+def make(config: Config, spec: Spec) -> MAICQ:
+    """MAICQ for data of this Spec."""
+    require_discrete("MAICQ", spec)
+    if not spec.state_size:
+        raise OryxError(NO_STATE)
+    return MAICQ(config, spec)

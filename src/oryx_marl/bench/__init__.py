@@ -1,0 +1,1 @@
+"""Comparisons: statistics over seeds and tasks, published numbers, tables."""

@@ -1,0 +1,140 @@
+"""A table of scores, tasks down and algorithms across, and its renderings."""
+
+import io
+import math
+from collections.abc import Iterable, Sequence
+from csv import writer
+from typing import NamedTuple
+
+from oryx_marl.errors import OryxError
+
+LEGEND = "[best]  *not significantly worse"
+
+
+class Cell(NamedTuple):
+    """A mean with its spread over seeds, and how it compares with the rest of its row."""
+
+    mean: float
+    std: float | None = None
+    best: bool = False
+    star: bool = False
+    """Not significantly worse than the best."""
+    decimals: int = 2
+
+    @property
+    def text(self) -> str:
+        """`mean ± std`, or the mean alone where the spread is unknown."""
+        mean = f"{self.mean:.{self.decimals}f}"
+        if self.std is None or math.isnan(self.std):
+            return mean
+        return f"{mean} ± {self.std:.{self.decimals}f}"
+
+
+class Entry(NamedTuple):
+    """Where a cell stands: the labels of its row, and its column."""
+
+    row: tuple[str, ...]
+    column: str
+    cell: Cell
+
+
+class Row(NamedTuple):
+    """Labels, and one cell per column; None where there is no score."""
+
+    labels: list[str]
+    cells: list[Cell | None]
+
+
+class Table(NamedTuple):
+    """Names of the labels, names of the columns, and the rows."""
+
+    labels: list[str]
+    columns: list[str]
+    rows: list[Row]
+
+    @property
+    def header(self) -> list[str]:
+        return self.labels + self.columns
+
+
+def arrange(labels: Sequence[str], entries: Iterable[Entry]) -> Table:
+    """Rows and columns in the order they come in; labels that are empty throughout are left out."""
+    found: dict[tuple[str, ...], dict[str, Cell]] = {}
+    for row, column, cell in entries:
+        if column in found.setdefault(row, {}):
+            raise OryxError(f"two scores of {column} on {' '.join(filter(None, row))}")
+        found[row][column] = cell
+    columns = list(dict.fromkeys(column for cells in found.values() for column in cells))
+    kept = [index for index in range(len(labels)) if any(row[index] for row in found)]
+    rows = [
+        Row([row[index] for index in kept], [cells.get(column) for column in columns])
+        for row, cells in found.items()
+    ]
+    return Table([labels[index] for index in kept], columns, rows)
+
+
+def markdown(table: Table) -> str:
+    """The best in bold, a star for what is not significantly worse."""
+    rules = ["---"] * len(table.labels) + ["---:"] * len(table.columns)
+    lines = [[_escape(name) for name in table.header], rules]
+    for labels, cells in table.rows:
+        lines.append(
+            [_escape(label) for label in labels] + [_markdown_cell(cell) for cell in cells]
+        )
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def csv(table: Table) -> str:
+    """Three columns per algorithm, unrounded: mean, std, and `best` or `star`."""
+    text = io.StringIO()
+    rows = writer(text, lineterminator="\n")
+    parts = [f"{column} {part}" for column in table.columns for part in ("mean", "std", "mark")]
+    rows.writerow(table.labels + parts)
+    for labels, cells in table.rows:
+        rows.writerow(labels + [value for cell in cells for value in _csv_cell(cell)])
+    return text.getvalue()
+
+
+def plain(table: Table) -> str:
+    """Aligned for a terminal: the best in brackets, a star for what is not significantly worse."""
+    # A cell's text stands between two places for its marks, so that numbers stay in line.
+    lines = [table.labels + [f" {column} " for column in table.columns]]
+    lines += [labels + [_plain_cell(cell) for cell in cells] for labels, cells in table.rows]
+    widths = [max(len(value) for value in column) for column in zip(*lines, strict=True)]
+    num_labels = len(table.labels)
+    padded = [
+        [
+            value.ljust(width) if index < num_labels else value.rjust(width)
+            for index, (value, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        for line in lines
+    ]
+    text = "".join("  ".join(line).rstrip() + "\n" for line in padded)
+    marked = any(cell and (cell.best or cell.star) for row in table.rows for cell in row.cells)
+    return f"{text}\n{LEGEND}\n" if marked else text
+
+
+def _escape(text: str) -> str:
+    return text.replace("|", r"\|")
+
+
+def _markdown_cell(cell: Cell | None) -> str:
+    if cell is None:
+        return ""
+    text = f"**{cell.text}**" if cell.best else cell.text
+    return text + (r"\*" if cell.star else "")
+
+
+def _csv_cell(cell: Cell | None) -> list[float | str | None]:
+    if cell is None:
+        return ["", "", ""]
+    known = cell.std is not None and not math.isnan(cell.std)
+    mark = "best" if cell.best else "star" if cell.star else ""
+    return [cell.mean, cell.std if known else "", mark]
+
+
+def _plain_cell(cell: Cell | None) -> str:
+    if cell is None:
+        return ""
+    before, after = ("[", "]") if cell.best else (" ", "*" if cell.star else " ")
+    return before + cell.text + after

@@ -1,0 +1,236 @@
+"""A transformer over the agents of one step, without memory (Multi-Agent Transformer, Wen et al.,
+2022): the encoder sees all agents, the decoder the choices of the agents before."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.nn.initializers import orthogonal
+from jaxtyping import Array, Bool, Float, Int
+
+from oryx_marl.errors import OryxError
+from oryx_marl.networks.layers import Dense
+from oryx_marl.networks.sable import Acted, previous_choices
+from oryx_marl.types import Observation, Spec
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """Size of the transformer."""
+
+    width: int = 128
+    """Features per token."""
+    num_heads: int = 1
+    """Attention heads."""
+    num_blocks: int = 3
+    """Blocks of the encoder and of the decoder."""
+
+    def __post_init__(self) -> None:
+        if self.width < 1 or self.num_heads < 1 or self.width % self.num_heads:
+            raise OryxError(
+                f"width ({self.width}) must be a positive multiple of num_heads ({self.num_heads})"
+            )
+        if self.num_blocks < 1:
+            raise OryxError(f"num_blocks must be at least 1, got {self.num_blocks}")
+
+
+class LayerNorm(eqx.Module):
+    """Zero mean and unit variance over features, scaled and shifted."""
+
+    scale: Float[Array, " D"]
+    shift: Float[Array, " D"]
+
+    def __init__(self, width: int) -> None:
+        self.scale, self.shift = jnp.ones(width), jnp.zeros(width)
+
+    def __call__(self, x: Float[Array, "*batch D"]) -> Float[Array, "*batch D"]:
+        centred = x - x.mean(axis=-1, keepdims=True)
+        variance = jnp.mean(centred**2, axis=-1, keepdims=True)
+        return centred * jax.lax.rsqrt(variance + 1e-6) * self.scale + self.shift
+
+
+class Attention(eqx.Module):
+    """softmax(q kᵀ / √K) v over the agents that may be seen."""
+
+    query: Dense
+    key: Dense
+    value: Dense
+    out: Dense
+    num_heads: int = eqx.field(static=True)
+
+    def __init__(self, key: Array, width: int, num_heads: int) -> None:
+        self.query, self.key, self.value, self.out = (
+            Dense(k, width, width, orthogonal(0.01), use_bias=True)
+            for k in jax.random.split(key, 4)
+        )
+        self.num_heads = num_heads
+
+    def __call__(
+        self,
+        queries: Float[Array, "N D"],
+        tokens: Float[Array, "N D"],
+        seen: Bool[Array, "N N"],
+    ) -> Float[Array, "N D"]:
+        q, k, v = (
+            x.reshape(len(x), self.num_heads, -1)
+            for x in (self.query(queries), self.key(tokens), self.value(tokens))
+        )
+        scores = jnp.einsum("nhk,mhk->hnm", q, k) / jnp.sqrt(q.shape[-1])
+        shares = jax.nn.softmax(jnp.where(seen, scores, -jnp.inf), axis=-1)
+        return self.out(jnp.einsum("hnm,mhk->nhk", shares, v).reshape(queries.shape))
+
+
+class FeedForward(eqx.Module):
+    """Dense, GELU, Dense."""
+
+    hidden: Dense
+    out: Dense
+
+    def __init__(self, key: Array, width: int) -> None:
+        keys = jax.random.split(key)
+        self.hidden = Dense(keys[0], width, width, orthogonal(2**0.5), use_bias=True)
+        self.out = Dense(keys[1], width, width, orthogonal(0.01), use_bias=True)
+
+    def __call__(self, x: Float[Array, "N D"]) -> Float[Array, "N D"]:
+        return self.out(jax.nn.gelu(self.hidden(x)))
+
+
+class EncoderBlock(eqx.Module):
+    """Attention over all agents, then a feed-forward."""
+
+    attention: Attention
+    feed_forward: FeedForward
+    norms: tuple[LayerNorm, LayerNorm]
+
+    def __init__(self, key: Array, config: TransformerConfig) -> None:
+        keys = jax.random.split(key)
+        self.attention = Attention(keys[0], config.width, config.num_heads)
+        self.feed_forward = FeedForward(keys[1], config.width)
+        self.norms = LayerNorm(config.width), LayerNorm(config.width)
+
+    def __call__(self, x: Float[Array, "N D"], seen: Bool[Array, "N N"]) -> Float[Array, "N D"]:
+        x = self.norms[0](x + self.attention(x, x, seen))
+        return self.norms[1](x + self.feed_forward(x))
+
+
+class DecoderBlock(eqx.Module):
+    """Attention over earlier choices, then of the observations over those, then a feed-forward."""
+
+    self_attention: Attention
+    cross_attention: Attention
+    feed_forward: FeedForward
+    norms: tuple[LayerNorm, LayerNorm, LayerNorm]
+
+    def __init__(self, key: Array, config: TransformerConfig) -> None:
+        keys = jax.random.split(key, 3)
+        self.self_attention, self.cross_attention = (
+            Attention(k, config.width, config.num_heads) for k in keys[:2]
+        )
+        self.feed_forward = FeedForward(keys[2], config.width)
+        self.norms = LayerNorm(config.width), LayerNorm(config.width), LayerNorm(config.width)
+
+    def __call__(
+        self, x: Float[Array, "N D"], encoded: Float[Array, "N D"], seen: Bool[Array, "N N"]
+    ) -> Float[Array, "N D"]:
+        x = self.norms[0](x + self.self_attention(x, x, seen))
+        x = self.norms[1](encoded + self.cross_attention(encoded, x, seen))
+        return self.norms[2](x + self.feed_forward(x))
+
+
+class Transformer(eqx.Module):
+    """Encoder and decoder over agents; every step stands alone."""
+
+    observation_norm: LayerNorm
+    observation_encoder: Dense
+    encoded_norm: LayerNorm
+    encoder_blocks: tuple[EncoderBlock, ...]
+    action_rows: Dense
+    action_norm: LayerNorm
+    decoder_blocks: tuple[DecoderBlock, ...]
+    num_agents: int = eqx.field(static=True)
+
+    def __init__(self, key: Array, spec: Spec, config: TransformerConfig) -> None:
+        keys = jax.random.split(key, 4)
+        width = config.width
+        inputs = spec.num_agents + spec.observation_size
+        self.num_agents = spec.num_agents
+        self.observation_norm = LayerNorm(inputs)
+        self.observation_encoder = Dense(keys[0], inputs, width, orthogonal(2**0.5), use_bias=True)
+        self.action_rows = Dense(keys[1], 1 + spec.action.size, width, orthogonal(2**0.5))
+        self.encoded_norm, self.action_norm = LayerNorm(width), LayerNorm(width)
+        self.encoder_blocks = tuple(
+            EncoderBlock(k, config) for k in jax.random.split(keys[2], config.num_blocks)
+        )
+        self.decoder_blocks = tuple(
+            DecoderBlock(k, config) for k in jax.random.split(keys[3], config.num_blocks)
+        )
+
+    def init_memory(self) -> tuple[()]:
+        """Nothing is remembered."""
+        return ()
+
+    def __call__(
+        self, observation: Observation, actions: Int[Array, "T N"], ids: Int[Array, " N"]
+    ) -> tuple[Float[Array, "T N D"], Float[Array, "T N D"]]:
+        """Encoder's and decoder's features [T, N, D]; agents stand in the order of `ids`."""
+        tokens = previous_choices(actions, observation.present)
+
+        def one_step(features: Array, present: Array, tokens: Array) -> tuple[Array, Array]:
+            encoded = self._encode(features, ids, present)
+            return encoded, self._decode(tokens, encoded, present)
+
+        return jax.vmap(one_step)(observation.features, observation.present, tokens)
+
+    def act(
+        self,
+        memory: tuple[()],
+        observation: Observation,
+        choose: Callable[[Array, Array, Array], tuple[Array, Any]],
+        key: Array,
+    ) -> Acted:
+        """One step of all agents, one after the other; see Sable.act."""
+        present = observation.present
+        encoded = self._encode(observation.features, jnp.arange(self.num_agents), present)
+
+        def one_agent(
+            actions: Int[Array, " N"], inputs: tuple[Array, Array, Array]
+        ) -> tuple[Array, Any]:
+            agent, legal, key = inputs
+            tokens = previous_choices(actions[None], present[None])[0]
+            features = self._decode(tokens, encoded, present)
+            action, info = choose(features[agent], legal, key)
+            return actions.at[agent].set(action), info
+
+        keys = jax.random.split(key, self.num_agents)
+        start = jnp.zeros(self.num_agents, jnp.int32)
+        agents = jnp.arange(self.num_agents)
+        actions, info = jax.lax.scan(one_agent, start, (agents, observation.legal, keys))
+        return Acted(memory, actions, info, encoded)
+
+    def _encode(
+        self, features: Array, ids: Int[Array, " N"], present: Bool[Array, " N"]
+    ) -> Float[Array, "N D"]:
+        one_hot = jax.nn.one_hot(ids, self.num_agents)
+        inputs = jnp.concatenate([one_hot, features.astype(one_hot.dtype)], axis=-1)
+        x = jax.nn.gelu(self.observation_encoder(self.observation_norm(inputs)))
+        x = self.encoded_norm(x)
+        seen = present[None] | jnp.eye(len(ids), dtype=bool)
+        for block in self.encoder_blocks:
+            x = block(x, seen)
+        return x
+
+    def _decode(
+        self, tokens: Int[Array, " N"], encoded: Float[Array, "N D"], present: Bool[Array, " N"]
+    ) -> Float[Array, "N D"]:
+        one_hot = jax.nn.one_hot(tokens, len(self.action_rows.weight))
+        x = self.action_norm(jax.nn.gelu(self.action_rows(one_hot)))
+        count = len(tokens)
+        seen = jnp.tril(jnp.ones((count, count), bool)) & (
+            present[None] | jnp.eye(count, dtype=bool)
+        )
+        for block in self.decoder_blocks:
+            x = block(x, encoded, seen)
+        return x
