@@ -128,7 +128,7 @@ def run_data(arguments: argparse.Namespace) -> None:
         folder = catalog.make(name, rows=rows, seed=arguments.first_seed, tell=print)
         made = time.monotonic() - began
         if variant == "replay":
-            keep_policies(folder.with_name("replay.recording"), _policies.KEPT)
+            keep_policies(folder.with_name("replay.training"), _policies.KEPT)
         dataset = catalog.open(name)
         record = {
             "commit": arguments.commit,

@@ -14,6 +14,7 @@ import pytest
 
 from oryx_marl import experiment
 from oryx_marl.data import catalog, vault
+from oryx_marl.errors import OryxError
 from oryx_marl.train import checkpoint
 
 TINY = ["--width", "8", "--batch-size", "4", "--sequence-length", "5", "--seeds", "2"]
@@ -244,3 +245,27 @@ def test_expert_data_is_made_in_seconds(tmp_path: Path, cache: dict[str, str]) -
     assert 500 <= made.num_rows < 520
     assert (made.episode_returns == 1).all()
     assert made.origin["policies"][0]["steps"] == 20_004_864
+
+
+def test_the_papers_settings_by_name(tmp_path: Path, cache: dict[str, str]) -> None:
+    from oryx_marl import cli
+
+    def choose(*flags: str):
+        parsed = cli._app().cli(args=["train", *flags], config=cli.FLAGS)
+        return parsed._choose(catalog.open("tmaze/replay-small"))
+
+    config = choose("oryx", "tmaze/replay-small", "--preset", "paper")
+    assert (config.network.decay_scale, config.trace, config.act_on_average) == (0.5, 0.0, False)
+    with pytest.raises(OryxError, match="not both"):
+        choose("oryx", "tmaze/replay-small", "--preset", "paper", "--trace", "0.5")
+    with pytest.raises(OryxError, match="not of bc"):
+        choose("bc", "tmaze/replay-small", "--preset", "paper")
+
+
+def test_published_scores(tmp_path: Path, cache: dict[str, str]) -> None:
+    done = oryx(["bench", "published", "--env", "tmaze", "--format", "csv"], tmp_path, cache)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("environment,dataset,I-ICQ mean")
+    wrong = oryx(["bench", "published", "--env", "nowhere"], tmp_path, cache)
+    assert wrong.returncode == 1
+    assert "tmaze" in wrong.stderr

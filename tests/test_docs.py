@@ -10,7 +10,7 @@ from oryx_marl import cli
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 DOCUMENTS = README + "".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))
-PATTERN = re.compile(r"(?:^|`)oryx ((?:demo|train|eval|data|report) [^#`\n]*)", re.MULTILINE)
+PATTERN = re.compile(r"(?:^|`)oryx ((?:demo|train|eval|data|bench|report) [^#`\n]*)", re.MULTILINE)
 COMMANDS = sorted(set(PATTERN.findall(DOCUMENTS)))
 
 

@@ -14,8 +14,12 @@ from rich.table import Table
 from rich.text import Text
 from tyro.extras import SubcommandApp
 
+from oryx_marl import config as configs
 from oryx_marl import experiment, registry
 from oryx_marl.algorithms import oryx
+from oryx_marl.bench import published, settings, suite
+from oryx_marl.bench import table as tables
+from oryx_marl.bench.runner import Bench, make_table
 from oryx_marl.data import catalog, stats
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.envs import base
@@ -121,20 +125,20 @@ class _Train:
 
     algorithm: typing.ClassVar[str]
 
-    def _train(self, learn_from: Dataset | Env, train: TrainSettings) -> None:
-        settings: Any = self
-        task = Experiment(self.algorithm, settings.config, learn_from, Path()).task
-        out = settings.out or Path("runs") / f"{self.algorithm}-{task.replace('/', '-')}"
+    def _train(self, learn_from: Dataset | Env, train: TrainSettings, config: Any) -> None:
+        given: Any = self
+        task = Experiment(self.algorithm, config, learn_from, Path()).task
+        out = given.out or Path("runs") / f"{self.algorithm}-{task.replace('/', '-')}"
         work = Experiment(
             self.algorithm,
-            settings.config,
+            config,
             learn_from,
             out,
             train,
-            settings.evaluation,
-            getattr(settings, "leave_out_bad_rows", False),
+            given.evaluation,
+            getattr(given, "leave_out_bad_rows", False),
         )
-        summary = _train(work, settings.resume)
+        summary = _train(work, given.resume)
         if not summary:
             console.print(f"trained; there is no environment to score in. Run: {out}")
             return
@@ -155,9 +159,25 @@ class _TrainOffline(_Train):
     """Continue a run that was stopped or killed, as if it had not been."""
     leave_out_bad_rows: bool = False
     """Train on faulty data all the same, without the rows that would poison it."""
+    preset: typing.Literal["default", "paper"] = "default"
+    """Settings to begin with: ours, or those of Oryx's paper for this kind of data."""
 
     def run(self) -> None:
-        self._train(catalog.open(self.dataset), self.train)
+        dataset = catalog.open(self.dataset)
+        self._train(dataset, self.train, self._choose(dataset))
+
+    def _choose(self, dataset: Dataset) -> Any:
+        """The Config: as given, or the paper's."""
+        given = self.config  # type: ignore[attr-defined]
+        if self.preset == "default":
+            return given
+        if self.algorithm != "oryx":
+            raise OryxError(f"the paper's settings are those of oryx, not of {self.algorithm}")
+        if given != oryx.Config():
+            raise OryxError("give either --preset paper or single settings, not both")
+        quality = dataset.name.split("/")[-1]
+        found = settings.paper(dataset.spec.environment, quality)
+        return configs.from_dict(oryx.Config, found)
 
 
 @dataclass(frozen=True)
@@ -178,7 +198,7 @@ class _TrainOnline(_Train):
         config = self.config  # type: ignore[attr-defined]
         algorithm = experiment.make_algorithm(self.algorithm, config, env.spec)
         per_update = algorithm.batch_size * algorithm.sequence_length
-        self._train(env, self.train.in_updates(per_update))
+        self._train(env, self.train.in_updates(per_update), config)
 
 
 def _train_commands() -> dict[str, type]:
@@ -329,6 +349,81 @@ class DataMake:
 
 
 @dataclass(frozen=True)
+class BenchSuite:
+    """Run a suite of the paper's experiments; finished cells are kept and not run again."""
+
+    suite: typing.ClassVar[str]
+    quick: bool = False
+    """A small version that takes minutes on two CPU cores."""
+    only: tuple[str, ...] = ()
+    """Algorithms or datasets, by the names in the table (default: all)."""
+    table: bool = False
+    """Print what is finished and run nothing."""
+    first_seed: int = 0
+    """Number of the first seed."""
+    out: Path | None = None
+    """Folder of the records (default: results/bench/<suite>)."""
+    work: Path = Path("runs/bench")
+    """Folder of the runs, which are large and needed until their cells are finished."""
+
+    def run(self) -> None:
+        chosen = suite.load(self.suite, self.quick)
+        command = f"oryx bench {self.suite}{' --quick' if self.quick else ''}"
+        bench = Bench(
+            chosen,
+            self.out or Path("results") / "bench" / chosen.name,
+            self.work,
+            self.first_seed,
+            command,
+            lambda title, total: training_bar(total, errors, title),
+        )
+        if not self.table:
+            bench.run(self.only)
+        print(tables.plain(make_table(chosen, bench.records())))  # noqa: T201
+        if missing := bench.missing():
+            names = "; ".join(f"{variant} on {data}" for variant, data in missing)
+            console.print(f"not finished: {names}", highlight=False, soft_wrap=True)
+        console.print(f"records: {bench.out}", soft_wrap=True)
+
+
+def _suite_command(name: str) -> type:
+    """The command of one suite."""
+    return dataclasses.make_dataclass(
+        f"Bench{name.title()}",
+        [],
+        bases=(BenchSuite,),
+        namespace={"suite": name, "__doc__": BenchSuite.__doc__},
+        frozen=True,
+    )
+
+
+@dataclass(frozen=True)
+class BenchPublished:
+    """Print published scores, those of the paper and of what it compares with."""
+
+    env: str | None = None
+    """Environment, such as tmaze, connector, smac_v1."""
+    scenario: str | None = None
+    """Task within the environment."""
+    dataset: str | None = None
+    """Quality of the data, such as replay, Good."""
+    algorithm: str | None = None
+    """Algorithm, such as Oryx, MAICQ."""
+    format: typing.Literal["plain", "markdown", "csv"] = "plain"
+    """How the table is written."""
+
+    def run(self) -> None:
+        found = published.scores(
+            environment=self.env,
+            dataset=self.dataset,
+            algorithm=self.algorithm,
+            scenario=self.scenario,
+        )
+        render = {"plain": tables.plain, "markdown": tables.markdown, "csv": tables.csv}
+        print(render[self.format](published.as_table(found)))  # noqa: T201
+
+
+@dataclass(frozen=True)
 class Report:
     """Write a run's page: curves, scores and a replay in one self-contained file."""
 
@@ -341,7 +436,7 @@ class Report:
 
 def _app() -> SubcommandApp:
     """Every command by name; algorithms are found on disk."""
-    train, data, app = SubcommandApp(), SubcommandApp(), SubcommandApp()
+    train, data, bench, app = (SubcommandApp() for _ in range(4))
     for name, command in _train_commands().items():
         train.command(name=name)(command)
     for name, command in {"list": DataList, "info": DataInfo, "make": DataMake}.items():
@@ -350,6 +445,10 @@ def _app() -> SubcommandApp:
     app.command(train, name="train", help="Train an algorithm on a dataset.")
     app.command(name="eval")(Eval)
     app.command(data, name="data", help="List, describe and make datasets.")
+    for name in registry.names("bench.suites"):
+        bench.command(name=name)(_suite_command(name))
+    bench.command(name="published")(BenchPublished)
+    app.command(bench, name="bench", help="Run the paper's experiments; print published scores.")
     app.command(name="report")(Report)
     return app
 

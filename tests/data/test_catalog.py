@@ -28,7 +28,7 @@ def family(monkeypatch, build_dataset):
     monkeypatch.setattr(registry, "names", lambda package: ["broken", "game"])
     monkeypatch.setattr(registry, "load", load)
     monkeypatch.setattr(catalog, "EMBEDDED", catalog.EMBEDDED / "nothing here")
-    monkeypatch.setattr(catalog, "_find_commit", lambda: "abc")
+    monkeypatch.setattr(catalog, "find_commit", lambda: "abc")
 
 
 def test_make_open_and_list(family, tmp_path):

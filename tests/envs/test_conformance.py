@@ -210,3 +210,14 @@ def test_rendering(env):
         shapes.add(picture.shape)
     assert len(shapes) == 1
     assert shapes.pop()[2] == 3
+
+
+def test_global_state_is_what_the_spec_says(env):
+    _, steps = roll_out(env, KEY, SHORT)
+    if not env.spec.state_size:
+        assert steps.state is None
+        return
+    assert steps.state.shape == (1 + SHORT, env.spec.state_size)
+    assert steps.state.dtype == jnp.float32
+    assert np.isfinite(steps.state).all()
+    assert np.any(np.asarray(steps.state[0]) != np.asarray(steps.state[-1]))

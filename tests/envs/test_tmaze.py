@@ -507,3 +507,18 @@ def test_render_rgb_shows_colours_and_agents():
     assert (cell(swapped, 3, 0) != cell(swapped, 2, 1)).any()
     undecided = PAPER.render_rgb(at((3, 0), (2, 1), colours=(-1, -1), step_count=0))
     assert np.ptp(cell(undecided, 3, 0)[22, 16]) < 30
+
+
+def test_global_state_by_hand():
+    """Rows 0 to 5, columns -2 to 3 between 0 and 1; green left; orange, green; step 5 of 20."""
+    env = TMaze()
+    state = State(
+        positions=jnp.array([[5, -2], [0, 1]], jnp.int32),
+        green_left=jnp.bool_(True),
+        colours=jnp.array([1, 0], jnp.int32),
+        step_count=jnp.int32(5),
+    )
+    expected = [1, 0, 0, 0.6, 1, 0, 1, 1, 0, 0.25]
+    np.testing.assert_allclose(env._global_state(state), expected, rtol=1e-6)
+    undecided = env._global_state(state._replace(colours=jnp.array([-1, -1], jnp.int32)))
+    np.testing.assert_allclose(undecided[5:9], 0)

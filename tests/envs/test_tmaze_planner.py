@@ -126,6 +126,7 @@ def test_arrays_and_episodes(name, request):
         "terminals": "bool",
         "truncations": "bool",
         "legal": "bool",
+        "state": "float32",
         "final_observations": "int8",
         "episode_starts": "int64",
     }
@@ -133,6 +134,10 @@ def test_arrays_and_episodes(name, request):
     assert data.observations.shape == (rows, 2, 11)
     assert data.actions.shape == data.rewards.shape == data.terminals.shape == (rows, 2)
     assert data.legal.shape == (rows, 2, 7)
+    assert data.state.shape == (rows, 10)
+    assert (data.state[data.episode_starts, -1] == 0).all()  # the time, which then goes up by 1/20
+    inside = np.setdiff1d(np.arange(1, rows), data.episode_starts)
+    assert np.allclose(data.state[inside, -1] - data.state[inside - 1, -1], 1 / 20, atol=1e-6)
     assert data.final_observations.shape == (data.num_episodes, 2, 11)
     assert ROWS <= rows < ROWS + data.episode_lengths[-1]
     last = np.append(data.episode_starts[1:], rows) - 1

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -129,6 +130,12 @@ def test_a_policy_that_never_succeeds_is_given_up(
         list(_policies.roll_out(["one"], 1.0, request_for))
 
 
+def test_one_policy_cannot_stand_for_several(request_for: Request) -> None:
+    request = replace(request_for, policy=Path("anywhere"))
+    with pytest.raises(OryxError, match="leave out --policy"):
+        list(_policies.roll_out(["one", "two"], None, request))
+
+
 def test_subsample_needs_the_whole(request_for: Request) -> None:
     with pytest.raises(OryxError, match="make it: oryx data make tmaze/replay"):
         list(_policies.subsample("replay", request_for))
@@ -155,6 +162,7 @@ def test_subsample_draws_whole_episodes(tmp_path: Path) -> None:
 
 
 RECORD = """
+from dataclasses import replace
 from functools import partial
 import sys
 from pathlib import Path
@@ -205,8 +213,10 @@ def test_a_killed_recording_leaves_nothing_and_resumes_exactly(tmp_path: Path) -
     ours, theirs = (vault.read(root / "tmaze.vlt" / "replay") for root in (broken, whole))
     assert ours.num_rows > 15_000
     assert ours.fingerprint() == theirs.fingerprint()
-    assert not (work / "segments").exists()
-    assert len(list((work / "snapshots").glob("*.npz"))) == 3
+    assert not work.exists()
+    kept = folder.with_name("replay.training")
+    assert not (kept / "segments").exists()
+    assert len(list((kept / "snapshots").glob("*.npz"))) == 3
     origin = ours.origin
     assert origin["command"] == "oryx data make tmaze/replay --rows 19200 --seed 0"
     assert (origin["environment"], origin["environment_version"]) == ("tmaze", 1)

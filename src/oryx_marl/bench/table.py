@@ -73,6 +73,14 @@ def arrange(labels: Sequence[str], entries: Iterable[Entry]) -> Table:
     return Table([labels[index] for index in kept], columns, rows)
 
 
+def choose_columns(table: Table, columns: Sequence[str]) -> Table:
+    """The columns that are there, in this order."""
+    chosen = [column for column in columns if column in table.columns]
+    places = [table.columns.index(column) for column in chosen]
+    rows = [Row(row.labels, [row.cells[place] for place in places]) for row in table.rows]
+    return Table(table.labels, chosen, rows)
+
+
 def markdown(table: Table) -> str:
     """The best in bold, a star for what is not significantly worse."""
     rules = ["---"] * len(table.labels) + ["---:"] * len(table.columns)

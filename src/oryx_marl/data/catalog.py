@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -111,21 +112,31 @@ def make(
             f"{work} holds what was recorded for this dataset before; continue it with --resume, "
             "or remove it to begin anew"
         )
+    policy = f" --policy {request.policy}" if request.policy else ""
     origin = {
-        "command": f"oryx data make {name} --rows {rows} --seed {seed}",
+        "command": f"oryx data make {name} --rows {rows} --seed {seed}{policy}",
         "recipe": name,
         "description": recipe.description,
         "seed": seed,
         "version": oryx_marl.__version__,
     }
-    commit = _find_commit()
+    commit = find_commit()
     if commit:
         origin["commit"] = commit
     parts = (_label(part, name, origin) for part in recipe.run(request))
     vault.write_parts(parts, folder, LEVEL)
-    if (work / SEGMENTS).exists():
-        shutil.rmtree(work / SEGMENTS)
+    if work.exists():
+        _keep_training(work, folder.with_name(f"{folder.name}.training"), request.tell)
     return folder
+
+
+def _keep_training(work: Path, kept: Path, tell: Callable[[str], None]) -> None:
+    """What a recipe's work folder holds beside the steps, which are in the dataset now."""
+    for old in (work / SEGMENTS, kept):
+        if old.exists():
+            shutil.rmtree(old)
+    work.rename(kept)
+    tell(f"the training is kept in {kept}")
 
 
 def _label(part: Dataset, name: str, origin: dict[str, Any]) -> Dataset:
@@ -169,7 +180,7 @@ def _describe(folder: Path) -> str:
     return str(stored.get("origin", {}).get("description", ""))
 
 
-def _find_commit() -> str | None:
+def find_commit() -> str | None:
     """The commit of this package's source, marked if it was changed since; None if unknown.
 
     Where the source was copied without its history, $ORYX_COMMIT can tell.

@@ -16,6 +16,11 @@ from oryx_marl.networks.layers import Dense
 from oryx_marl.networks.sable import Acted, previous_choices
 from oryx_marl.types import Observation, Spec
 
+GAIN = 1.0
+"""Of the last layers of attention and feed-forward at the start. Public versions have 0.01; but the
+choices of other agents reach the output through these alone, and are learned several times later
+then."""
+
 
 @dataclass(frozen=True)
 class TransformerConfig:
@@ -63,7 +68,7 @@ class Attention(eqx.Module):
 
     def __init__(self, key: Array, width: int, num_heads: int) -> None:
         self.query, self.key, self.value, self.out = (
-            Dense(k, width, width, orthogonal(0.01), use_bias=True)
+            Dense(k, width, width, orthogonal(GAIN), use_bias=True)
             for k in jax.random.split(key, 4)
         )
         self.num_heads = num_heads
@@ -92,7 +97,7 @@ class FeedForward(eqx.Module):
     def __init__(self, key: Array, width: int) -> None:
         keys = jax.random.split(key)
         self.hidden = Dense(keys[0], width, width, orthogonal(2**0.5), use_bias=True)
-        self.out = Dense(keys[1], width, width, orthogonal(0.01), use_bias=True)
+        self.out = Dense(keys[1], width, width, orthogonal(GAIN), use_bias=True)
 
     def __call__(self, x: Float[Array, "N D"]) -> Float[Array, "N D"]:
         return self.out(jax.nn.gelu(self.hidden(x)))

@@ -51,10 +51,8 @@ def record_training(env: Env, config: sable.Config, request: Request) -> Iterato
 
     with request.watch(train.updates) as report:
         summary = experiment.run(work, request.resume, report, experiment.Record(recorder, keep))
-    request.tell(
-        f"{env.return_name} of the final policy: {summary['last']['sampled']['mean']:.3f}; "
-        f"the training is kept in {work.out}"
-    )
+    final = summary["last"]["sampled"]["mean"]
+    request.tell(f"{env.return_name} of the final policy: {final:.3f}")
     notes = {"algorithm": "sable", "config": configs.to_dict(config), "steps": request.rows}
     yield from recorder.parts(env.spec, "recording", notes)
 
@@ -67,6 +65,10 @@ def roll_out(
     With `least_return` only episodes of at least that return are kept, and the share of those that
     are not is told.
     """
+    if request.policy is not None and len(policies) > 1:
+        raise OryxError(
+            "this mixes several policies that come with the package; leave out --policy"
+        )
     kept = [_load(policy, request) for policy in policies]
     rows = -(-request.rows // len(kept))
     shares, sources = [], []
@@ -90,7 +92,8 @@ def _load(name: str, request: Request) -> KeptPolicy:
         return policy_file.load(KEPT / f"{name}.npz")
     run = experiment.load(request.policy)
     weights = jax.tree.map(lambda x: x[0], run.algorithm.weights(run.state.learners))
-    return KeptPolicy(run.algorithm, run.spec, weights, {"run": run.config, "update": run.update})
+    about = {"run": str(request.policy), "config": run.config, "update": run.update}
+    return KeptPolicy(run.algorithm, run.spec, weights, about)
 
 
 def subsample(variant: str, request: Request) -> Iterator[Dataset]:

@@ -28,7 +28,8 @@ class Request:
     root: Path
     """Folder that holds datasets."""
     work: Path
-    """Folder for what must survive a kill; `segments` in it is removed when all is stored."""
+    """Folder for what must survive a kill. When all is stored, `segments` in it is removed and the
+    rest is kept under another name."""
     resume: bool = False
     """Go on with what is in `work`."""
     policy: Path | None = None

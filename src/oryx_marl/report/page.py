@@ -91,6 +91,9 @@ def _headline(run: Run) -> str:
     mean, low, high = numbers.together([score.mean, score.low, score.high])
     spread = f'<span class="range">[{low}, {high}]</span>' if np.isfinite(score.low) else ""
     facts = [f"{numbers.one(run.config['updates'])} gradient updates"]
+    if run.config.get("online"):
+        steps = run.config["updates"] * run.config["steps_per_update"]
+        facts = [f"{numbers.one(steps)} environment steps"]
     if run.metrics is not None and np.isfinite(run.metrics.seconds):
         facts.append(f"trained in {numbers.duration(run.metrics.seconds)}")
     if run.config.get("device"):

@@ -163,9 +163,10 @@ def train(
                 state = _evaluate(evaluate, weights, state, update, elapsed, run)
             if finished or update % settings.checkpoint_every == 0 or interrupted():
                 save()
-            if interrupted() and not finished:
+            if interrupted():
+                what = "training is done, scoring is not" if finished else "stopped"
                 raise StoppedError(
-                    f"stopped at update {update:,}; nothing is lost: continue with --resume"
+                    f"{what}, at update {update:,}; nothing is lost: continue with --resume"
                 )
     return state
 

@@ -27,7 +27,7 @@ class _Rate(ProgressColumn):
 
 
 @contextmanager
-def training_bar(total: int, console: Console) -> Iterator[Report]:
+def training_bar(total: int, console: Console, title: str = "training") -> Iterator[Report]:
     """`report(update, metrics)` moves the bar and shows the losses, means over seeds."""
     columns = (
         TextColumn("{task.description}"),
@@ -38,7 +38,7 @@ def training_bar(total: int, console: Console) -> Iterator[Report]:
         TextColumn("{task.fields[losses]}", style="dim"),
     )
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        task = progress.add_task("compiling", total=total, losses="")
+        task = progress.add_task(f"{title}: compiling", total=total, losses="")
 
         def report(update: int, metrics: dict[str, np.ndarray]) -> None:
             losses = " ".join(
@@ -46,6 +46,6 @@ def training_bar(total: int, console: Console) -> Iterator[Report]:
                 for name, values in metrics.items()
                 if name.endswith("_loss")
             )
-            progress.update(task, completed=update, description="training", losses=losses)
+            progress.update(task, completed=update, description=title, losses=losses)
 
         yield report

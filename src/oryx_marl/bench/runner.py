@@ -1,0 +1,214 @@
+"""Runs the cells of a suite, keeps a record of each, and makes the table of them."""
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from oryx_marl import experiment
+from oryx_marl.bench import published, statistics, table
+from oryx_marl.bench.suite import Suite
+from oryx_marl.data import catalog
+from oryx_marl.envs import base
+from oryx_marl.errors import OryxError
+from oryx_marl.eval.evaluator import Evaluator
+from oryx_marl.experiment import EvaluationSettings, Experiment
+from oryx_marl.train.loop import TrainSettings
+from oryx_marl.train.run import Run
+
+Report = Callable[[int, dict[str, np.ndarray]], None]
+CELLS, MARL_EVAL = "cells", "marl_eval.json"
+
+
+def _unwatched(title: str, total: int) -> AbstractContextManager[Report]:
+    return nullcontext(lambda update, metrics: None)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A suite, and where its results are kept."""
+
+    suite: Suite
+    out: Path
+    """Folder of the records: they are small and meant to be kept."""
+    work: Path
+    """Folder of the runs: large, needed until their cells are finished."""
+    first_seed: int = 0
+    command: str = ""
+    """What to call to do it again."""
+    watch: Callable[[str, int], AbstractContextManager[Report]] = _unwatched
+    """`with watch(title, updates) as report`: shows the progress of a cell."""
+
+    def run(self, only: tuple[str, ...] = ()) -> None:
+        """Every chosen cell that is not finished; one that was killed goes on where it was."""
+        for variant, dataset in self.suite.choose(only):
+            path = self._path(variant, dataset)
+            if not path.exists():
+                _write(path, self._measure(variant, dataset))
+                self.write_tables()
+
+    def records(self) -> dict[tuple[str, str], dict[str, Any]]:
+        """Finished cells by variant and dataset."""
+        found = {cell: self._path(*cell) for cell in self.suite.cells()}
+        return {cell: _read(path) for cell, path in found.items() if path.exists()}
+
+    def missing(self) -> list[tuple[str, str]]:
+        """Cells that are not finished."""
+        return [cell for cell in self.suite.cells() if cell not in self.records()]
+
+    def write_tables(self) -> None:
+        """The table as Markdown and CSV, and all scores as marl-eval reads them."""
+        found = make_table(self.suite, self.records())
+        _write_text(self.out / "table.md", table.markdown(found))
+        _write_text(self.out / "table.csv", table.csv(found))
+        merged: dict[str, Any] = {}
+        for record in self.records().values():
+            for environment, tasks in record["marl_eval"].items():
+                for task, algorithms in tasks.items():
+                    place = merged.setdefault(environment, {}).setdefault(task, {})
+                    place[record["variant"]] = next(iter(algorithms.values()))
+        _write(self.out / MARL_EVAL, merged)
+
+    def _path(self, variant: str, dataset: str) -> Path:
+        return self.out / CELLS / f"{_plain(variant)}--{_plain(dataset)}.json"
+
+    def _measure(self, variant: str, dataset: str) -> dict[str, Any]:
+        """Trains and scores one cell; the record says how to do it again."""
+        suite, chosen = self.suite, self.suite.variants[variant]
+        if catalog.is_made_quickly(dataset):
+            catalog.make(dataset)
+        began = time.monotonic()
+        settings = TrainSettings(
+            updates=suite.updates,
+            seeds=suite.seeds,
+            first_seed=self.first_seed,
+            log_every=min(suite.log_every, suite.updates),
+            evaluate_every=suite.log_every * 4,
+            checkpoint_every=suite.log_every * 4,
+        )
+        work = Experiment(
+            chosen.algorithm,
+            chosen.config,
+            catalog.open(dataset),
+            self.work / suite.name / _plain(variant) / _plain(dataset),
+            settings,
+            EvaluationSettings(episodes=suite.episodes, replays=0),
+        )
+        with self.watch(f"{variant} on {dataset}", suite.updates) as report:
+            summary = experiment.run(work, resume=True, on_progress=report)
+        lines = list(Run(work.out).rows("metrics.jsonl"))
+        evaluations = list(Run(work.out).rows("evaluations.jsonl"))
+        return {
+            "variant": variant,
+            "command": f"{self.command} --only '{variant}' {dataset}",
+            "commit": catalog.find_commit() or "unknown",
+            **work.describe(),
+            "wall_seconds": round(time.monotonic() - began, 1),
+            "training_seconds": lines[-1]["seconds"],
+            "final_metrics": {
+                name: float(np.mean(values)) for name, values in lines[-1]["metrics"].items()
+            },
+            "curve": [[row["update"], float(np.mean(row["returns"]))] for row in evaluations],
+            "scores": summary,
+            "acting": _act_otherwise(work, chosen.acting, suite.episodes),
+            "marl_eval": Run(work.out).read("eval.json"),
+        }
+
+
+def _act_otherwise(work: Experiment, acting: Any, episodes: int) -> dict[str, Any]:
+    """Scores of a finished run's weights when some settings differ in acting."""
+    if not acting:
+        return {}
+    loaded = experiment.load(work.out)
+    state = jax.tree.map(jax.numpy.asarray, loaded.state)
+    scores = {}
+    for name, changes in acting.items():
+        other = experiment.make_algorithm(
+            work.algorithm, replace(work.config, **changes), loaded.spec
+        )
+        evaluator = Evaluator(other, base.make(loaded.spec), loaded.config["seeds"])
+        scores[name], _ = experiment.score(evaluator, state, episodes)
+    return scores
+
+
+def make_table(suite: Suite, records: dict[tuple[str, str], dict[str, Any]]) -> table.Table:
+    """Algorithms down; for each dataset our sampled and greedy scores, and the paper's."""
+    entries = []
+    for dataset in suite.datasets:
+        rows = {
+            name: scores
+            for (_, of), record in records.items()
+            if of == dataset
+            for name, scores in {record["variant"]: record["scores"], **record["acting"]}.items()
+        }
+        data = dataset.split("/")[1]
+        for acting in ("sampled", "greedy"):
+            runs = {name: np.array(s["last"][acting]["per_seed"]) for name, s in rows.items()}
+            for name, cell in _compare(runs).items():
+                entries.append(table.Entry((name,), f"{data}, {acting}", cell))
+        for score in _published(dataset):
+            if score.algorithm in rows:
+                cell = table.Cell(score.mean, score.std)
+                entries.append(table.Entry((score.algorithm,), f"{data}, paper", cell))
+    if not entries:
+        raise OryxError(f"nothing of suite '{suite.name}' is finished yet")
+    order = [name for variant, v in suite.variants.items() for name in (variant, *v.acting)]
+    entries.sort(key=lambda entry: order.index(entry.row[0]))
+    columns = [
+        f"{dataset.split('/')[1]}, {kind}"
+        for dataset in suite.datasets
+        for kind in ("sampled", "greedy", "paper")
+    ]
+    found = table.arrange(["algorithm"], entries)
+    return table.choose_columns(found, columns)
+
+
+def _compare(runs: dict[str, np.ndarray]) -> dict[str, table.Cell]:
+    """Mean and spread of each, the best and those not significantly worse marked."""
+    if not runs:
+        return {}
+    ranking = statistics.not_significantly_worse(runs)
+    cells = {}
+    for name, scores in runs.items():
+        found = statistics.mean_std(scores)
+        cells[name] = table.Cell(
+            found.mean, found.std, best=name == ranking.best, star=name in ranking.alike
+        )
+    return cells
+
+
+def _published(dataset: str) -> list[published.Score]:
+    environment, quality = dataset.split("/")
+    try:
+        return published.scores(environment=environment, dataset=quality)
+    except OryxError:  # the paper has nothing on this one
+        return []
+
+
+def _plain(name: str) -> str:
+    """A name that is fit for a file."""
+    return "".join(c if c.isalnum() else "-" for c in name.lower()).strip("-")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text())
+    except ValueError as error:
+        raise OryxError(f"{path} is damaged ({error}); remove it to run the cell again") from error
+
+
+def _write(path: Path, value: Any) -> None:
+    _write_text(path, json.dumps(value, indent=1))
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.partial")
+    draft.write_text(text)
+    draft.replace(path)

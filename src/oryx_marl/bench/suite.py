@@ -1,0 +1,55 @@
+"""What a suite is: algorithms on datasets, each pair a cell."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from oryx_marl import registry
+from oryx_marl.errors import OryxError
+
+
+@dataclass(frozen=True)
+class Variant:
+    """An algorithm with its settings, as one row of the table."""
+
+    algorithm: str
+    config: Any
+    acting: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Further rows from the same training: what they are called, and the settings that differ when
+    acting."""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Cells in the order in which they are run, and how."""
+
+    name: str
+    datasets: tuple[str, ...]
+    """Names in the catalogue."""
+    variants: Mapping[str, Variant]
+    """By the name that the paper's tables use."""
+    updates: int = 100_000
+    seeds: int = 10
+    episodes: int = 320
+    log_every: int = 2_500
+
+    def cells(self) -> list[tuple[str, str]]:
+        """(variant, dataset), all datasets of a variant before the next."""
+        return [(variant, dataset) for variant in self.variants for dataset in self.datasets]
+
+    def choose(self, only: tuple[str, ...]) -> list[tuple[str, str]]:
+        """The cells whose variant or dataset is named, or all."""
+        names = {*self.variants, *self.datasets}
+        if unknown := sorted(set(only) - names):
+            raise OryxError(
+                f"suite '{self.name}' has no {', '.join(unknown)}; it has: {', '.join(names)}"
+            )
+        variants = [name for name in only if name in self.variants] or list(self.variants)
+        datasets = [name for name in only if name in self.datasets] or list(self.datasets)
+        return [cell for cell in self.cells() if cell[0] in variants and cell[1] in datasets]
+
+
+def load(name: str, quick: bool = False) -> Suite:
+    """The suite of a name; `quick` is its small version for CPU."""
+    module = registry.load("bench.suites", name)
+    return module.QUICK if quick else module.SUITE

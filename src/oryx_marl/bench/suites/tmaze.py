@@ -1,0 +1,53 @@
+"""T-Maze: Oryx, the baselines of the paper and its ablations, on recorded and on expert data."""
+
+from dataclasses import replace
+from typing import Any
+
+from oryx_marl import config as configs
+from oryx_marl.algorithms import bc, iicq, iql_cql, maicq, mat_icq, oryx
+from oryx_marl.bench import settings
+from oryx_marl.bench.suite import Suite, Variant
+
+ORYX = oryx.Config()
+PAPER = configs.from_dict(oryx.Config, settings.paper("tmaze", "replay"))
+
+
+def _oryx(**changes: Any) -> Variant:
+    return Variant("oryx", replace(ORYX, **changes))
+
+
+VARIANTS = {
+    "Oryx": _oryx(),
+    "I-ICQ": Variant("iicq", iicq.Config()),
+    "MAICQ": Variant("maicq", maicq.Config()),
+    "Oryx w/o autoregressive actions": _oryx(network=replace(ORYX.network, autoregressive=False)),
+    "Oryx w/o memory": Variant(
+        "oryx",
+        replace(ORYX, sequence_length=2),
+        acting={"Oryx w/o memory, state not carried": {"memory_when_acting": False}},
+    ),
+    "Oryx w/o ICQ": _oryx(objective="q_learning"),
+    "BC": Variant("bc", bc.Config()),
+    "IQL-CQL": Variant("iql_cql", iql_cql.Config()),
+    "MAT+ICQ": Variant("mat_icq", mat_icq.Config()),
+    "Oryx, the paper's settings": Variant("oryx", PAPER),
+}
+SUITE = Suite("tmaze", ("tmaze/replay", "tmaze/expert"), VARIANTS)
+
+_FEW = ("Oryx", "I-ICQ", "MAICQ", "BC")
+QUICK = Suite(
+    "tmaze-quick",
+    ("tmaze/expert",),
+    {
+        name: replace(
+            VARIANTS[name],
+            config=replace(VARIANTS[name].config, batch_size=32, learning_rate=1e-3),
+        )
+        for name in _FEW
+    },
+    updates=1_000,
+    seeds=2,
+    episodes=160,
+    log_every=100,
+)
+"""Minutes on two cores: who can coordinate and who cannot shows already."""

@@ -1,0 +1,46 @@
+"""A new algorithm is one file: the one that the documents show, in a folder of its own."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import oryx_marl.algorithms
+from oryx_marl import cli, experiment, registry
+from oryx_marl.data import catalog
+from oryx_marl.data.subsample import whole_episodes
+from oryx_marl.experiment import EvaluationSettings, Experiment
+from oryx_marl.train.loop import TrainSettings
+
+PAGE = Path(__file__).parents[2] / "docs" / "new_algorithm.md"
+
+
+def test_the_documented_algorithm_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    (tmp_path / "smooth.py").write_text(code)
+    places = [*oryx_marl.algorithms.__path__, str(tmp_path)]
+    monkeypatch.setattr(oryx_marl.algorithms, "__path__", places)
+    assert "smooth" in registry.names("algorithms")
+    parsed = cli._app().cli(
+        args=["train", "smooth", "tmaze/planner-expert", "--smoothing", "0.2"], config=cli.FLAGS
+    )
+    assert parsed.config.smoothing == 0.2
+    config = registry.load("algorithms", "smooth").Config(batch_size=8, learning_rate=3e-3)
+    settings = TrainSettings(
+        updates=40, seeds=2, log_every=20, evaluate_every=40, checkpoint_every=40
+    )
+    work = Experiment(
+        "smooth",
+        config,
+        whole_episodes(catalog.open("tmaze/planner-expert"), 500, 0),
+        tmp_path / "run",
+        settings,
+        EvaluationSettings(episodes=4, replays=0),
+    )
+    experiment.run(work)
+    lines = list(experiment.Run(work.out).rows("metrics.jsonl"))
+    assert max(lines[-1]["metrics"]["loss"]) < min(lines[0]["metrics"]["loss"])
+
+
+def test_the_page_is_short() -> None:
+    assert len(PAGE.read_text().splitlines()) < 70

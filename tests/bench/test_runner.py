@@ -1,0 +1,154 @@
+"""Suites: cells are run once, go on after a kill, and make one table."""
+
+import json
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from oryx_marl.algorithms import bc, oryx
+from oryx_marl.bench import suite as suites
+from oryx_marl.bench import table
+from oryx_marl.bench.runner import Bench, make_table
+from oryx_marl.bench.suite import Suite, Variant
+from oryx_marl.errors import OryxError
+from oryx_marl.networks.recurrent import RecurrentConfig
+from oryx_marl.networks.sable import NetworkConfig
+
+TINY = Suite(
+    "tiny",
+    ("tmaze/planner-expert",),
+    {
+        "BC": Variant("bc", bc.Config(RecurrentConfig(8, 8), batch_size=4, sequence_length=4)),
+        "Oryx": Variant(
+            "oryx",
+            oryx.Config(network=NetworkConfig(width=8), batch_size=4, sequence_length=2),
+            acting={"Oryx, forgetful": {"memory_when_acting": False}},
+        ),
+    },
+    updates=8,
+    seeds=2,
+    episodes=4,
+    log_every=2,
+)
+
+
+class KilledError(Exception):
+    """Stands for a kill between two updates."""
+
+
+def bench(folder: Path, watch: Any = None) -> Bench:
+    more = {} if watch is None else {"watch": watch}
+    return Bench(TINY, folder / "out", folder / "work", command="oryx bench tiny", **more)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All cells; the second was killed in the middle once."""
+    folder = tmp_path_factory.mktemp("bench")
+    begun = []
+
+    @contextmanager
+    def watch(title: str, total: int):
+        begun.append(title)
+
+        def report(update: int, metrics: dict[str, np.ndarray]) -> None:
+            if "Oryx" in title and update == 6:
+                raise KilledError
+
+        yield report
+
+    with pytest.raises(KilledError):
+        bench(folder, watch).run()
+    assert begun == ["BC on tmaze/planner-expert", "Oryx on tmaze/planner-expert"]
+    assert bench(folder).missing() == [("Oryx", "tmaze/planner-expert")]
+    before = {path: path.stat().st_mtime_ns for path in (folder / "out" / "cells").iterdir()}
+    bench(folder).run()
+    for path, when in before.items():
+        assert path.stat().st_mtime_ns == when  # finished cells are not run again
+    return folder
+
+
+def test_records_say_how_to_do_it_again(finished: Path) -> None:
+    record = bench(finished).records()["Oryx", "tmaze/planner-expert"]
+    assert record["command"] == "oryx bench tiny --only 'Oryx' tmaze/planner-expert"
+    assert record["seeds"] == [0, 1]
+    assert len(record["fingerprint"]) == 64
+    assert {"commit", "device", "wall_seconds", "training_seconds", "config"} <= set(record)
+    assert len(record["scores"]["last"]["sampled"]["per_seed"]) == 2
+    assert set(record["acting"]) == {"Oryx, forgetful"}
+
+
+def test_one_table(finished: Path) -> None:
+    text = (finished / "out" / "table.md").read_text()
+    rows = [line.split("|")[1].strip() for line in text.splitlines()]
+    assert rows == ["algorithm", "---", "BC", "Oryx", "Oryx, forgetful"]
+    assert "planner-expert, sampled" in text
+    assert "planner-expert, greedy" in text
+    header = (finished / "out" / "table.csv").read_text().splitlines()[0]
+    assert header.startswith('algorithm,"planner-expert, sampled mean"')
+
+
+def test_scores_in_the_layout_of_marl_eval(finished: Path) -> None:
+    found = json.loads((finished / "out" / "marl_eval.json").read_text())
+    algorithms = found["tmaze"]["tmaze/planner-expert"]
+    assert set(algorithms) == {"BC", "Oryx"}
+    assert set(algorithms["BC"]) == {"seed_0", "seed_1"}
+
+
+def record(name: str, sampled: list[float], greedy: list[float]) -> dict[str, Any]:
+    scores = {"last": {"sampled": {"per_seed": sampled}, "greedy": {"per_seed": greedy}}}
+    return {"variant": name, "scores": scores, "acting": {}}
+
+
+def test_the_table_marks_the_best_and_stands_beside_the_paper() -> None:
+    """I-ICQ is far below; MAICQ is within the noise of Oryx, so it gets a star."""
+    data = "tmaze/expert"
+    records = {
+        ("Oryx", data): record("Oryx", [0.9, 1.0, 0.95], [1.0, 1.0, 1.0]),
+        ("I-ICQ", data): record("I-ICQ", [0.1, 0.2, 0.15], [0.0, 0.0, 0.0]),
+        ("MAICQ", data): record("MAICQ", [0.9, 0.96, 0.93], [0.0, 1.0, 1.0]),
+    }
+    found = make_table(suites.load("tmaze"), records)
+    assert found.columns == ["expert, sampled", "expert, greedy", "expert, paper"]
+    cells = {row.labels[0]: row.cells for row in found.rows}
+    assert list(cells) == ["Oryx", "I-ICQ", "MAICQ"]
+    best, worse, alike = (cells[name][0] for name in cells)
+    assert best is not None
+    assert worse is not None
+    assert alike is not None
+    assert (best.best, best.star) == (True, False)
+    assert (worse.best, worse.star) == (False, False)
+    assert (alike.best, alike.star) == (False, True)
+    assert cells["Oryx"][2] == table.Cell(0.94, 0.03)
+    assert cells["I-ICQ"][2] == table.Cell(0.0, 0.0)
+
+
+def test_cells_are_chosen_by_name() -> None:
+    tmaze = suites.load("tmaze")
+    assert tmaze.choose(("BC", "tmaze/expert")) == [("BC", "tmaze/expert")]
+    assert tmaze.choose(("tmaze/replay",))[0] == ("Oryx", "tmaze/replay")
+    assert len(tmaze.choose(())) == 2 * len(tmaze.variants)
+    with pytest.raises(OryxError, match="has no QMIX"):
+        tmaze.choose(("QMIX",))
+
+
+def test_nothing_finished(tmp_path: Path) -> None:
+    with pytest.raises(OryxError, match="nothing of suite 'tiny' is finished"):
+        make_table(TINY, bench(tmp_path).records())
+
+
+def test_a_damaged_record_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "out" / "cells" / "bc--tmaze-planner-expert.json"
+    path.parent.mkdir(parents=True)
+    path.write_text("{")
+    with pytest.raises(OryxError, match="remove it to run the cell again"):
+        bench(tmp_path).records()
+
+
+def test_suites_begin_with_what_the_paper_has() -> None:
+    names = list(suites.load("tmaze").variants)
+    assert names[:3] == ["Oryx", "I-ICQ", "MAICQ"]
+    assert set(suites.load("tmaze", quick=True).variants) <= set(names)
