@@ -1,4 +1,4 @@
-"""The command line: `oryx demo | train | eval | data | report`."""
+"""The command line: `oryx demo | train | eval | data | bench | report`."""
 
 import dataclasses
 import json
@@ -14,12 +14,10 @@ from rich.table import Table
 from rich.text import Text
 from tyro.extras import SubcommandApp
 
+from oryx_marl import cli_bench, experiment, registry
 from oryx_marl import config as configs
-from oryx_marl import experiment, registry
 from oryx_marl.algorithms import oryx
-from oryx_marl.bench import published, settings, suite
-from oryx_marl.bench import table as tables
-from oryx_marl.bench.runner import Bench, make_table
+from oryx_marl.bench import settings
 from oryx_marl.data import catalog, stats
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.envs import base
@@ -349,81 +347,6 @@ class DataMake:
 
 
 @dataclass(frozen=True)
-class BenchSuite:
-    """Run a suite of the paper's experiments; finished cells are kept and not run again."""
-
-    suite: typing.ClassVar[str]
-    quick: bool = False
-    """A small version that takes minutes on two CPU cores."""
-    only: tuple[str, ...] = ()
-    """Algorithms or datasets, by the names in the table (default: all)."""
-    table: bool = False
-    """Print what is finished and run nothing."""
-    first_seed: int = 0
-    """Number of the first seed."""
-    out: Path | None = None
-    """Folder of the records (default: results/bench/<suite>)."""
-    work: Path = Path("runs/bench")
-    """Folder of the runs, which are large and needed until their cells are finished."""
-
-    def run(self) -> None:
-        chosen = suite.load(self.suite, self.quick)
-        command = f"oryx bench {self.suite}{' --quick' if self.quick else ''}"
-        bench = Bench(
-            chosen,
-            self.out or Path("results") / "bench" / chosen.name,
-            self.work,
-            self.first_seed,
-            command,
-            lambda title, total: training_bar(total, errors, title),
-        )
-        if not self.table:
-            bench.run(self.only)
-        print(tables.plain(make_table(chosen, bench.records())))  # noqa: T201
-        if missing := bench.missing():
-            names = "; ".join(f"{variant} on {data}" for variant, data in missing)
-            console.print(f"not finished: {names}", highlight=False, soft_wrap=True)
-        console.print(f"records: {bench.out}", soft_wrap=True)
-
-
-def _suite_command(name: str) -> type:
-    """The command of one suite."""
-    return dataclasses.make_dataclass(
-        f"Bench{name.title()}",
-        [],
-        bases=(BenchSuite,),
-        namespace={"suite": name, "__doc__": BenchSuite.__doc__},
-        frozen=True,
-    )
-
-
-@dataclass(frozen=True)
-class BenchPublished:
-    """Print published scores, those of the paper and of what it compares with."""
-
-    env: str | None = None
-    """Environment, such as tmaze, connector, smac_v1."""
-    scenario: str | None = None
-    """Task within the environment."""
-    dataset: str | None = None
-    """Quality of the data, such as replay, Good."""
-    algorithm: str | None = None
-    """Algorithm, such as Oryx, MAICQ."""
-    format: typing.Literal["plain", "markdown", "csv"] = "plain"
-    """How the table is written."""
-
-    def run(self) -> None:
-        found = published.scores(
-            environment=self.env,
-            dataset=self.dataset,
-            algorithm=self.algorithm,
-            scenario=self.scenario,
-        )
-        render = {"plain": tables.plain, "markdown": tables.markdown, "csv": tables.csv}
-        print(render[self.format](published.as_table(found)))  # noqa: T201
-
-
-@dataclass(frozen=True)
 class Report:
     """Write a run's page: curves, scores and a replay in one self-contained file."""
 
@@ -445,9 +368,8 @@ def _app() -> SubcommandApp:
     app.command(train, name="train", help="Train an algorithm on a dataset.")
     app.command(name="eval")(Eval)
     app.command(data, name="data", help="List, describe and make datasets.")
-    for name in registry.names("bench.suites"):
-        bench.command(name=name)(_suite_command(name))
-    bench.command(name="published")(BenchPublished)
+    for name, command in cli_bench.commands().items():
+        bench.command(name=name)(command)
     app.command(bench, name="bench", help="Run the paper's experiments; print published scores.")
     app.command(name="report")(Report)
     return app

@@ -104,8 +104,8 @@ def test_methods_that_weigh_find_the_better_action(name: str) -> None:
     """Action 1 is better whatever the other does: the payoff of 1 needs no coordination."""
     sampled, greedy = learn(name, "second")
     assert greedy == 1.0
-    # The penalty of CQL holds its Qs near the log-probabilities of the data. MAICQ's weights compare
-    # an agent's values before they are mixed, whose scale the mixer is free to choose.
+    # The penalty of CQL holds its Qs near the log-probabilities of the data. MAICQ weighs by
+    # values of an agent before they are mixed, whose scale the mixer is free to choose.
     assert sampled > {"iql_cql": 0.5, "maicq": 0.7}.get(name, 0.9)
 
 

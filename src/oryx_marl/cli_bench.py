@@ -1,0 +1,98 @@
+"""The commands `oryx bench ...`."""
+
+import dataclasses
+import typing
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from oryx_marl import registry
+from oryx_marl.bench import published, suite
+from oryx_marl.bench import table as tables
+from oryx_marl.bench.runner import Bench, make_table
+from oryx_marl.train.progress import training_bar
+
+console = Console()
+errors = Console(stderr=True)
+
+
+@dataclass(frozen=True)
+class BenchSuite:
+    """Run a suite of the paper's experiments; finished cells are kept and not run again."""
+
+    suite: typing.ClassVar[str]
+    quick: bool = False
+    """A small version that takes minutes on two CPU cores."""
+    only: tuple[str, ...] = ()
+    """Algorithms or datasets, by the names in the table (default: all)."""
+    table: bool = False
+    """Print what is finished and run nothing."""
+    first_seed: int = 0
+    """Number of the first seed."""
+    out: Path | None = None
+    """Folder of the records (default: results/bench/<suite>)."""
+    work: Path = Path("runs/bench")
+    """Folder of the runs, which are large and needed until their cells are finished."""
+
+    def run(self) -> None:
+        chosen = suite.load(self.suite, self.quick)
+        command = f"oryx bench {self.suite}{' --quick' if self.quick else ''}"
+        bench = Bench(
+            chosen,
+            self.out or Path("results") / "bench" / chosen.name,
+            self.work,
+            self.first_seed,
+            command,
+            lambda title, total: training_bar(total, errors, title),
+        )
+        if not self.table:
+            bench.run(self.only)
+        print(tables.plain(make_table(chosen, bench.records())))  # noqa: T201
+        if missing := bench.missing():
+            names = "; ".join(f"{variant} on {data}" for variant, data in missing)
+            console.print(f"not finished: {names}", highlight=False, soft_wrap=True)
+        console.print(f"records: {bench.out}", soft_wrap=True)
+
+
+def commands() -> dict[str, type]:
+    """Every `bench` command by name; suites are found on disk."""
+    found = {name: _suite_command(name) for name in registry.names("bench.suites")}
+    return {**found, "published": BenchPublished}
+
+
+def _suite_command(name: str) -> type:
+    """The command of one suite."""
+    return dataclasses.make_dataclass(
+        f"Bench{name.title()}",
+        [],
+        bases=(BenchSuite,),
+        namespace={"suite": name, "__doc__": BenchSuite.__doc__},
+        frozen=True,
+    )
+
+
+@dataclass(frozen=True)
+class BenchPublished:
+    """Print published scores, those of the paper and of what it compares with."""
+
+    env: str | None = None
+    """Environment, such as tmaze, connector, smac_v1."""
+    scenario: str | None = None
+    """Task within the environment."""
+    dataset: str | None = None
+    """Quality of the data, such as replay, Good."""
+    algorithm: str | None = None
+    """Algorithm, such as Oryx, MAICQ."""
+    format: typing.Literal["plain", "markdown", "csv"] = "plain"
+    """How the table is written."""
+
+    def run(self) -> None:
+        found = published.scores(
+            environment=self.env,
+            dataset=self.dataset,
+            algorithm=self.algorithm,
+            scenario=self.scenario,
+        )
+        render = {"plain": tables.plain, "markdown": tables.markdown, "csv": tables.csv}
+        print(render[self.format](published.as_table(found)))  # noqa: T201
