@@ -14,11 +14,12 @@ from rich.table import Table
 from rich.text import Text
 from tyro.extras import SubcommandApp
 
-from oryx_marl import cli_bench, experiment, registry
+from oryx_marl import cli_bench, cli_data, experiment, registry
 from oryx_marl import config as configs
 from oryx_marl.algorithms import oryx
 from oryx_marl.bench import settings
-from oryx_marl.data import catalog, stats
+from oryx_marl.cli_data import DatasetName
+from oryx_marl.data import catalog
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.envs import base
 from oryx_marl.envs.base import Env
@@ -38,7 +39,6 @@ FLAGS = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
 """Flags are called as the settings are, without the name of the group they belong to."""
 
 
-DatasetName: TypeAlias = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATASET")]
 RunFolder: TypeAlias = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
 
 
@@ -259,94 +259,6 @@ class Eval:
 
 
 @dataclass(frozen=True)
-class DataList:
-    """Datasets that can be opened or made by name."""
-
-    json: bool = False
-    """Print JSON."""
-
-    def run(self) -> None:
-        entries = catalog.names()
-        if self.json:
-            print(json.dumps([entry._asdict() for entry in entries]))  # noqa: T201
-            return
-        table = Table("name", "where", "what")
-        for entry in entries:
-            table.add_row(entry.name, entry.where, entry.description)
-        console.print(table)
-
-
-@dataclass(frozen=True)
-class DataInfo:
-    """Statistics of a dataset."""
-
-    dataset: DatasetName
-    """Name or folder."""
-    json: bool = False
-    """Print JSON."""
-
-    def run(self) -> None:
-        found = stats.describe(catalog.open(self.dataset))
-        if self.json:
-            print(json.dumps(found))  # noqa: T201
-            return
-        table = Table("statistic", "value", title=found["name"])
-        for name, value in found.items():
-            if name not in ("name", "histogram", "action_counts"):
-                shown = (
-                    ", ".join(f"{k} {_short(v)}" for k, v in value.items())
-                    if isinstance(value, dict)
-                    else _short(value)
-                )
-                table.add_row(name, shown)
-        console.print(table)
-        edges, counts = found["histogram"]["edges"], found["histogram"]["counts"]
-        for low, high, count in zip(edges, edges[1:], counts, strict=False):
-            bar = "█" * round(40 * count / max(max(counts), 1))
-            console.print(f"return {low:8.2f} to {high:8.2f}  {count:8,}  {bar}", highlight=False)
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return str(value)
-
-
-@dataclass(frozen=True)
-class DataMake:
-    """Make a dataset by its recipe."""
-
-    name: DatasetName
-    """Name of the recipe, such as tmaze/planner-mixed."""
-    rows: int | None = None
-    """Logged steps (default: the recipe's)."""
-    seed: int | None = None
-    """Random seed (default: the recipe's)."""
-    root: Path | None = None
-    """Folder that holds datasets (default: $ORYX_DATA, or datasets/ here)."""
-    resume: bool = False
-    """Continue a recording that was stopped or killed, as if it had not been."""
-    policy: Path | None = None
-    """Run whose first seed acts, instead of the policy that comes with the package."""
-
-    def run(self) -> None:
-        made = catalog.make(
-            self.name,
-            self.root,
-            self.rows,
-            self.seed,
-            resume=self.resume,
-            policy=self.policy,
-            tell=lambda message: console.print(message, highlight=False, soft_wrap=True),
-            watch=lambda total: training_bar(total, errors),
-        )
-        console.print(f"made {made}; open it by this folder", soft_wrap=True)
-        DataInfo(str(made)).run()
-
-
-@dataclass(frozen=True)
 class Report:
     """Write a run's page: curves, scores and a replay in one self-contained file."""
 
@@ -362,7 +274,7 @@ def _app() -> SubcommandApp:
     train, data, bench, app = (SubcommandApp() for _ in range(4))
     for name, command in _train_commands().items():
         train.command(name=name)(command)
-    for name, command in {"list": DataList, "info": DataInfo, "make": DataMake}.items():
+    for name, command in cli_data.COMMANDS.items():
         data.command(name=name)(command)
     app.command(name="demo")(Demo)
     app.command(train, name="train", help="Train an algorithm on a dataset.")

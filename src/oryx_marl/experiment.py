@@ -26,7 +26,7 @@ from oryx_marl.eval.evaluator import Evaluator
 from oryx_marl.train import checkpoint, loop
 from oryx_marl.train.loop import TrainSettings, TrainState
 from oryx_marl.train.offline import Logged
-from oryx_marl.train.online import Live, Recorded
+from oryx_marl.train.online import Live
 from oryx_marl.train.run import Run
 from oryx_marl.types import Spec
 
@@ -168,7 +168,7 @@ def _prepare(
             return Live(found)
         done = checkpoint.updates(folder.checkpoints) if resume else []
         record.recorder.rewind(max(done, default=0))
-        return Recorded(found, *record)
+        return Live(found, *record)
     if experiment.leave_out_bad_rows:
         found = check.leave_out_bad_rows(found)
     else:

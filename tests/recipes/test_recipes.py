@@ -42,7 +42,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def request_for(tmp_path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> Request:
     monkeypatch.setattr(_policies, "KEPT", kept)
     monkeypatch.setattr(record, "EPISODES_PER_CALL", 64)
-    return Request(rows=3_000, seed=0, root=tmp_path, work=tmp_path / "tmaze.vlt" / "x.recording")
+    return Request(rows=3_000, seed=0, work=tmp_path / "tmaze.vlt" / "x.recording")
 
 
 def test_policy_files_keep_everything(kept: Path) -> None:
@@ -112,9 +112,7 @@ def test_failed_episodes_are_discarded(
 
     monkeypatch.setattr(record, "_play", flatter)
     told: list[str] = []
-    request = Request(
-        rows=200, seed=0, root=request_for.root, work=request_for.work, tell=told.append
-    )
+    request = Request(rows=200, seed=0, work=request_for.work, tell=told.append)
     (part,) = _policies.roll_out(["one"], 1.0, request)
     assert part.num_rows == 200
     assert (part.episode_returns == 1).all()

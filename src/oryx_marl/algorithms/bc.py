@@ -1,35 +1,28 @@
 """BC: behaviour cloning with a recurrent network, every agent by itself (offline, discrete
 actions)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from oryx_marl.algorithms._independent import independent_log_probs, independent_policy
-from oryx_marl.algorithms._learner import OfflineLearner, require_discrete, require_sane
+from oryx_marl.algorithms._independent import (
+    IndependentConfig,
+    independent_log_probs,
+    independent_policy,
+)
+from oryx_marl.algorithms._learner import OfflineLearner, require_discrete
 from oryx_marl.algorithms.base import Metrics, Policy
-from oryx_marl.networks.recurrent import RecurrentConfig, RecurrentNetwork
+from oryx_marl.networks.recurrent import RecurrentNetwork
 from oryx_marl.ops.distributions import entropy, masked_log_softmax, take_action
 from oryx_marl.ops.masked import masked_mean
 from oryx_marl.types import Spec, Window
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(IndependentConfig):
     """Settings of behaviour cloning."""
-
-    network: RecurrentConfig = field(default_factory=RecurrentConfig)
-    batch_size: int = 64
-    """Windows per update."""
-    sequence_length: int = 20
-    """Steps per window."""
-    learning_rate: float = 3e-4
-    max_gradient_norm: float = 10.0
-
-    def __post_init__(self) -> None:
-        require_sane(self)
 
 
 def clone_loss(logits: Float[Array, "B T N A"], window: Window) -> tuple[Float[Array, ""], Metrics]:

@@ -1,18 +1,21 @@
 """I-ICQ: implicit-constraint Q-learning, every agent by itself (offline, discrete actions)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import equinox as eqx
 import jax
 from jaxtyping import Array, Float, Int
 
 from oryx_marl.algorithms._icq import IcqSettings, icq_loss
-from oryx_marl.algorithms._independent import independent_log_probs, independent_policy
+from oryx_marl.algorithms._independent import (
+    IndependentConfig,
+    independent_log_probs,
+    independent_policy,
+)
 from oryx_marl.algorithms._learner import (
     OfflineLearner,
     copy_every,
     require_discrete,
-    require_sane,
 )
 from oryx_marl.algorithms.base import Metrics, Policy
 from oryx_marl.networks.recurrent import RecurrentConfig, RecurrentNetwork
@@ -20,16 +23,9 @@ from oryx_marl.types import Spec, Window
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(IndependentConfig):
     """Settings of I-ICQ, those of the Oryx paper."""
 
-    network: RecurrentConfig = field(default_factory=RecurrentConfig)
-    batch_size: int = 64
-    """Windows per update."""
-    sequence_length: int = 20
-    """Steps per window."""
-    learning_rate: float = 3e-4
-    max_gradient_norm: float = 10.0
     discount: float = 0.99
     trace: float = 0.0
     """How far rewards reach back in a target: 0 one step, 1 to the end of the window."""
@@ -39,9 +35,6 @@ class Config:
     """Low: imitate only the best logged actions. High: imitate all alike."""
     value_temperature: float = 1000.0
     """Low: values of the better logged actions count more in the target. 1000: all alike."""
-
-    def __post_init__(self) -> None:
-        require_sane(self)
 
 
 class ActorCritic(eqx.Module):

@@ -1,22 +1,25 @@
 """IQL-CQL: double Q-learning, every agent by itself, with a penalty on actions that were not logged
 (offline, discrete actions)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from oryx_marl.algorithms._independent import independent_log_probs, independent_policy
+from oryx_marl.algorithms._independent import (
+    IndependentConfig,
+    independent_log_probs,
+    independent_policy,
+)
 from oryx_marl.algorithms._learner import (
     OfflineLearner,
     copy_every,
     require_discrete,
-    require_sane,
 )
 from oryx_marl.algorithms.base import Metrics, Policy
-from oryx_marl.networks.recurrent import RecurrentConfig, RecurrentNetwork
+from oryx_marl.networks.recurrent import RecurrentNetwork
 from oryx_marl.ops.distributions import take_action
 from oryx_marl.ops.masked import masked_mean
 from oryx_marl.ops.returns import td_rows
@@ -24,16 +27,9 @@ from oryx_marl.types import Spec, Window
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(IndependentConfig):
     """Settings of IQL-CQL."""
 
-    network: RecurrentConfig = field(default_factory=RecurrentConfig)
-    batch_size: int = 64
-    """Windows per update."""
-    sequence_length: int = 20
-    """Steps per window."""
-    learning_rate: float = 3e-4
-    max_gradient_norm: float = 10.0
     discount: float = 0.99
     target_period: int = 200
     """Updates between copies of the weights to the target network."""
@@ -41,9 +37,6 @@ class Config:
     """How much values of actions that were not logged are pressed down."""
     cql_over: Literal["legal", "all"] = "legal"
     """The actions that are pressed down (public code: all, illegal ones too)."""
-
-    def __post_init__(self) -> None:
-        require_sane(self)
 
 
 def loss(

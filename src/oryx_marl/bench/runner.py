@@ -60,7 +60,8 @@ class Bench:
 
     def missing(self) -> list[tuple[str, str]]:
         """Cells that are not finished."""
-        return [cell for cell in self.suite.cells() if cell not in self.records()]
+        finished = self.records()
+        return [cell for cell in self.suite.cells() if cell not in finished]
 
     def write_tables(self) -> None:
         """The table as Markdown and CSV, and all scores as marl-eval reads them."""

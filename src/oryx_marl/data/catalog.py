@@ -106,7 +106,7 @@ def make(
     work = folder.with_name(f"{folder.name}.recording")
     if folder.exists():
         raise OryxError(f"{folder} is there already; remove it to make the dataset again")
-    request = Request(rows, seed, root, work, **options)
+    request = Request(rows, seed, work, **options)
     if work.exists() and not request.resume:
         raise OryxError(
             f"{work} holds what was recorded for this dataset before; continue it with --resume, "

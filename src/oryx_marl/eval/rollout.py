@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from oryx_marl.algorithms.base import Policy
 from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
+from oryx_marl.ops.masked import pick
 
 
 class Episodes(NamedTuple):
@@ -48,11 +49,7 @@ def rollout(
         keys = jax.random.split(env_key, num_episodes)
         new_states, step = jax.vmap(env.step)(states, actions, keys)
         rewards = jnp.where(live, step.rewards.mean(axis=1), 0)
-        kept = jax.tree.map(
-            lambda new, old: jnp.where(live.reshape(-1, *[1] * (new.ndim - 1)), new, old),
-            new_states,
-            states,
-        )
+        kept = pick(live, new_states, states)
         still_live = live & ~(step.terminal | step.truncated).all(axis=1)
         return (kept, step.observation, memory, still_live), (states, actions, rewards, live)
 

@@ -25,8 +25,6 @@ class Request:
 
     rows: int
     seed: int
-    root: Path
-    """Folder that holds datasets."""
     work: Path
     """Folder for what must survive a kill. When all is stored, `segments` in it is removed and the
     rest is kept under another name."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.errors import OryxError
+from oryx_marl.ops.masked import pick
 from oryx_marl.train import checkpoint
 from oryx_marl.train.run import Run
 from oryx_marl.train.seeds import over_seeds
@@ -209,11 +210,7 @@ def _evaluate(
     run.append("evaluations.jsonl", row)
     scores = jnp.asarray(returns.mean(axis=1), jnp.float32)
     better = scores >= state.best_return  # of equals, the one that has learned longer
-
-    def pick(new: jax.Array, old: jax.Array) -> jax.Array:
-        return jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old)
-
-    best = jax.tree.map(pick, weights, state.best)
+    best = pick(better, weights, state.best)
     return state._replace(best=best, best_return=jnp.maximum(scores, state.best_return))
 
 

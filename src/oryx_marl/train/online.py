@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Shaped
+import numpy as np
+from jaxtyping import Array, Float
 
 from oryx_marl.algorithms.base import Algorithm, Policy
 from oryx_marl.data.recorder import Recorder
 from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
+from oryx_marl.ops.masked import pick
 from oryx_marl.train.loop import Metrics, TrainSettings
 from oryx_marl.train.seeds import over_seeds
 from oryx_marl.types import Experience, Observation, Window
@@ -85,11 +87,16 @@ class Steps(NamedTuple):
 
 @dataclass(frozen=True)
 class Live:
-    """A Source of roll-outs in environments of one kind."""
+    """A Source of roll-outs in environments of one kind; every step of one seed may be recorded."""
 
     env: Env
+    recorder: Recorder | None = None
+    keep: Callable[[int, Any], None] = lambda update, weights: None
+    """`keep(update, weights)` is shown the recorded seed's weights after each call."""
 
     def init(self, algorithm: Algorithm, learners: Any, keys: jax.Array) -> Actors:
+        if self.recorder is not None and len(keys) != 1:
+            raise OryxError(f"one seed is recorded at a time, not {len(keys)}")
         return _init_actors(algorithm, self.env, learners, keys)
 
     def advance(
@@ -101,46 +108,24 @@ class Live:
         keys: jax.Array,
         first: int,
     ) -> tuple[Any, Actors, Metrics]:
-        learners, world, metrics, _ = run_rollouts(
-            algorithm, self.env, num_updates, False, learners, world, keys, jnp.asarray(first)
-        )
-        return learners, world, metrics
-
-
-@dataclass(frozen=True)
-class Recorded(Live):
-    """The same, with every step of the one seed put on record."""
-
-    recorder: Recorder
-    keep: Callable[[int, Any], None] = lambda update, weights: None
-    """`keep(update, weights)` is shown the weights of the seed after each call."""
-
-    def init(self, algorithm: Algorithm, learners: Any, keys: jax.Array) -> Actors:
-        if len(keys) != 1:
-            raise OryxError(f"one seed is recorded at a time, not {len(keys)}")
-        return super().init(algorithm, learners, keys)
-
-    def advance(
-        self,
-        algorithm: Algorithm,
-        num_updates: int,
-        learners: Any,
-        world: Actors,
-        keys: jax.Array,
-        first: int,
-    ) -> tuple[Any, Actors, Metrics]:
+        record = self.recorder is not None
         learners, world, metrics, steps = run_rollouts(
-            algorithm, self.env, num_updates, True, learners, world, keys, jnp.asarray(first)
+            algorithm, self.env, num_updates, record, learners, world, keys, jnp.asarray(first)
         )
-        # [1, U, T, B, ...] becomes [B, U T, ...]: each environment's steps in a row.
-        by_env = {
-            name: array[0].reshape(-1, *array.shape[3:]).swapaxes(0, 1)
-            for name, array in jax.device_get(steps)._asdict().items()
-            if array is not None
-        }
-        self.recorder.append(first + num_updates, by_env)
-        self.keep(first + num_updates, jax.tree.map(lambda x: x[0], algorithm.weights(learners)))
+        if self.recorder is not None:
+            self.recorder.append(first + num_updates, _by_env(steps))
+            weights = jax.tree.map(lambda x: x[0], algorithm.weights(learners))
+            self.keep(first + num_updates, weights)
         return learners, world, metrics
+
+
+def _by_env(steps: Steps) -> dict[str, np.ndarray]:
+    """[1, U, T, B, ...] as [B, U T, ...] on the host: each environment's steps in a row."""
+    return {
+        name: array[0].reshape(-1, *array.shape[3:]).swapaxes(0, 1)
+        for name, array in jax.device_get(steps)._asdict().items()
+        if array is not None
+    }
 
 
 @partial(jax.jit, static_argnames=("algorithm", "env"))
@@ -216,13 +201,13 @@ def collect(
         states, step = jax.vmap(env.step)(actors.states, actions, jax.random.split(env_key, count))
         ended = (step.terminal | step.truncated).all(axis=1)
         fresh_states, fresh = jax.vmap(env.reset)(jax.random.split(reset_key, count))
-        states = _where(ended, fresh_states, states)
+        states = pick(ended, fresh_states, states)
         returns = actors.returns + step.rewards.mean(axis=1)
         known = actors.global_state
         actors = Actors(
             states,
-            _where(ended, fresh.observation, step.observation),
-            _where(ended, fresh.state, step.state),
+            pick(ended, fresh.observation, step.observation),
+            pick(ended, fresh.state, step.state),
             memory,
             jnp.where(ended, 0, returns),
             actors.latest_return,
@@ -256,12 +241,3 @@ def collect(
         window, by_env.truncations, info, actors.memory, after.observation, following_info
     )
     return after, experience, steps
-
-
-def _where(chosen: Array, new: Any, old: Any) -> Any:
-    """`new` for the chosen environments, `old` for the others."""
-
-    def pick(a: Shaped[Array, "B ..."], b: Shaped[Array, "B ..."]) -> Array:
-        return jnp.where(chosen.reshape(-1, *[1] * (a.ndim - 1)), a, b)
-
-    return jax.tree.map(pick, new, old)

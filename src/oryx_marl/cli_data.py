@@ -1,0 +1,109 @@
+"""The commands `oryx data ...`."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from oryx_marl.data import catalog, stats
+from oryx_marl.train.progress import training_bar
+
+console = Console()
+errors = Console(stderr=True)
+
+DatasetName: TypeAlias = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATASET")]
+
+
+@dataclass(frozen=True)
+class DataList:
+    """Datasets that can be opened or made by name."""
+
+    json: bool = False
+    """Print JSON."""
+
+    def run(self) -> None:
+        entries = catalog.names()
+        if self.json:
+            print(json.dumps([entry._asdict() for entry in entries]))  # noqa: T201
+            return
+        table = Table("name", "where", "what")
+        for entry in entries:
+            table.add_row(entry.name, entry.where, entry.description)
+        console.print(table)
+
+
+@dataclass(frozen=True)
+class DataInfo:
+    """Statistics of a dataset."""
+
+    dataset: DatasetName
+    """Name or folder."""
+    json: bool = False
+    """Print JSON."""
+
+    def run(self) -> None:
+        found = stats.describe(catalog.open(self.dataset))
+        if self.json:
+            print(json.dumps(found))  # noqa: T201
+            return
+        table = Table("statistic", "value", title=found["name"])
+        for name, value in found.items():
+            if name not in ("name", "histogram", "action_counts"):
+                shown = (
+                    ", ".join(f"{k} {_short(v)}" for k, v in value.items())
+                    if isinstance(value, dict)
+                    else _short(value)
+                )
+                table.add_row(name, shown)
+        console.print(table)
+        edges, counts = found["histogram"]["edges"], found["histogram"]["counts"]
+        for low, high, count in zip(edges, edges[1:], counts, strict=False):
+            bar = "█" * round(40 * count / max(max(counts), 1))
+            console.print(f"return {low:8.2f} to {high:8.2f}  {count:8,}  {bar}", highlight=False)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return str(value)
+
+
+@dataclass(frozen=True)
+class DataMake:
+    """Make a dataset by its recipe."""
+
+    name: DatasetName
+    """Name of the recipe, such as tmaze/planner-mixed."""
+    rows: int | None = None
+    """Logged steps (default: the recipe's)."""
+    seed: int | None = None
+    """Random seed (default: the recipe's)."""
+    root: Path | None = None
+    """Folder that holds datasets (default: $ORYX_DATA, or datasets/ here)."""
+    resume: bool = False
+    """Continue a recording that was stopped or killed, as if it had not been."""
+    policy: Path | None = None
+    """Run whose first seed acts, instead of the policy that comes with the package."""
+
+    def run(self) -> None:
+        made = catalog.make(
+            self.name,
+            self.root,
+            self.rows,
+            self.seed,
+            resume=self.resume,
+            policy=self.policy,
+            tell=lambda message: console.print(message, highlight=False, soft_wrap=True),
+            watch=lambda total: training_bar(total, errors),
+        )
+        console.print(f"made {made}; open it by this folder", soft_wrap=True)
+        DataInfo(str(made)).run()
+
+
+COMMANDS = {"list": DataList, "info": DataInfo, "make": DataMake}
