@@ -37,6 +37,7 @@ PUBLISHED = {
     "expert": {"oryx": 0.94, "transitions": "100,000", "mean_return": 1.0},
 }
 """The paper's figure and appendix on T-Maze."""
+DATASETS = ("expert", "snapshots", "replay", "replay-small")
 
 
 def learn(steps: int, seeds: int, out: Path) -> dict[str, Any]:
@@ -117,8 +118,12 @@ def keep_policies(work: Path, folder: Path) -> None:
 
 
 def run_data(arguments: argparse.Namespace) -> None:
-    """Both datasets, and what is in them; the policies of the package come from the first."""
-    for variant in (*PUBLISHED, "snapshots", "replay-small"):
+    """All datasets, and what is in them.
+
+    The policies of the package are those of a recording; to keep those of this one, remove them.
+    """
+    kept = list(_policies.KEPT.glob("tmaze-*.npz"))
+    for variant in DATASETS if kept else ("replay", *DATASETS):
         target = arguments.out / f"{variant}.json"
         if target.exists():
             continue
@@ -127,7 +132,7 @@ def run_data(arguments: argparse.Namespace) -> None:
         rows = arguments.steps if variant == "replay" else None
         folder = catalog.make(name, rows=rows, seed=arguments.first_seed, tell=print)
         made = time.monotonic() - began
-        if variant == "replay":
+        if variant == "replay" and not kept:
             keep_policies(folder.with_name("replay.training"), _policies.KEPT)
         dataset = catalog.open(name)
         record = {

@@ -122,7 +122,7 @@ def run(
     algorithm = make_algorithm(experiment.algorithm, experiment.config, spec)
     _require_fit(experiment)
     folder = Run(experiment.out)
-    source = _prepare(experiment, folder, resume, record)
+    source = _prepare(experiment, algorithm, folder, resume, record)
     settings = experiment.train
     if not spec.environment:
         loop.train(algorithm, source, settings, folder, None, resume, on_progress)
@@ -157,7 +157,11 @@ def is_online(algorithm: str) -> bool:
 
 
 def _prepare(
-    experiment: Experiment, folder: Run, resume: bool, record: Record | None
+    experiment: Experiment,
+    algorithm: Algorithm,
+    folder: Run,
+    resume: bool,
+    record: Record | None,
 ) -> loop.Source:
     """Checks what is learned from and opens the run's folder."""
     found = experiment.learn_from
@@ -176,7 +180,8 @@ def _prepare(
     folder.begin(experiment.describe(), resume)
     folder.write("spec.json", found.spec.to_dict())
     folder.write("dataset.json", stats.describe(found))
-    return Logged(put_on_device(found))
+    needs_returns = getattr(algorithm, "needs_returns_to_go", False)
+    return Logged(put_on_device(found, needs_returns))
 
 
 def _finish(

@@ -101,6 +101,8 @@ class Observation(NamedTuple):
     """[] bool: this step begins an episode, so memory is zeroed before it."""
     step_count: jax.Array
     """[] int32: steps since the episode began."""
+    last_rewards: jax.Array | None = None
+    """[N] float32: rewards of the step before, 0 in the first; None where nobody tells."""
 
     def reorder(self, ids: jax.Array) -> "Observation":
         """The same with the agents in the order of `ids` [N]."""
@@ -108,6 +110,7 @@ class Observation(NamedTuple):
             features=self.features[..., ids, :],
             legal=self.legal[..., ids, :],
             present=self.present[..., ids],
+            last_rewards=None if self.last_rewards is None else self.last_rewards[..., ids],
         )
 
 
@@ -125,6 +128,11 @@ class Step(NamedTuple):
     """[Spec.state_size] float32: the global state that goes with the observation, for training
     alone; None where there is none."""
 
+    @property
+    def seen(self) -> Observation:
+        """What policies are shown: the observation and the rewards that came with it."""
+        return self.observation._replace(last_rewards=self.rewards)
+
 
 class Window(NamedTuple):
     """T consecutive logged steps, [T, ...] each or [B, T, ...]; may cross episode borders."""
@@ -138,6 +146,9 @@ class Window(NamedTuple):
     """[T, N] bool."""
     state: jax.Array | None = None
     """[T, Spec.state_size] global state, or None where none was logged."""
+    returns_to_go: jax.Array | None = None
+    """[T, N] float32: rewards until the episode's end, this step's included; None unless asked
+    for."""
 
     def reorder(self, ids: jax.Array) -> "Window":
         """The same with the agents in the order of `ids` [N]; actions are discrete."""
@@ -147,6 +158,7 @@ class Window(NamedTuple):
             self.rewards[..., ids],
             self.terminal[..., ids],
             self.state,
+            None if self.returns_to_go is None else self.returns_to_go[..., ids],
         )
 
 

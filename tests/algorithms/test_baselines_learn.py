@@ -17,6 +17,7 @@ import pytest
 from oryx_marl import registry
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.sampler import put_on_device, sample_windows
+from oryx_marl.networks.gpt import GPTConfig
 from oryx_marl.networks.transformer import TransformerConfig
 from oryx_marl.types import ActionSpace, Observation, Spec
 
@@ -41,14 +42,16 @@ def play_at_random(game: str, rows: int = 2_000) -> Dataset:
     )
 
 
-def learn(name: str, game: str) -> tuple[float, float]:
+def learn(name: str, game: str, **changes: Any) -> tuple[float, float]:
     """Mean payoff of the learned policy, sampled and greedy."""
     module = registry.load("algorithms", name)
-    config = replace(module.Config(), batch_size=32, sequence_length=4, learning_rate=1e-3)
+    config = replace(
+        module.Config(), batch_size=32, sequence_length=4, learning_rate=1e-3, **changes
+    )
     if name == "mat_icq":
         config = replace(config, network=TransformerConfig(width=32, num_blocks=1))
     algorithm = module.make(config, SPEC)
-    data = put_on_device(play_at_random(game))
+    data = put_on_device(play_at_random(game), algorithm.needs_returns_to_go)
 
     @jax.jit
     def train(learner: Any) -> Any:
@@ -86,9 +89,11 @@ def test_agents_that_hear_each_other_differ(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["bc", "iicq", "maicq", "iql_cql"])
+@pytest.mark.parametrize("name", ["bc", "iicq", "maicq", "iql_cql", "madt"])
 def test_agents_that_choose_alone_differ_half_of_the_time(name: str) -> None:
     """Both actions look alike to an agent that does not know the other's, so sampling gives ½.
+
+    MADT asks for a payoff of 1, but of those who got it half had chosen either action.
 
     Greedy, both take whatever looks better by chance: always different or always the same. That is
     how a score of 0 can come about.
@@ -99,9 +104,12 @@ def test_agents_that_choose_alone_differ_half_of_the_time(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["oryx", "mat_icq", "iicq", "maicq", "iql_cql"])
+@pytest.mark.parametrize("name", ["oryx", "mat_icq", "iicq", "maicq", "iql_cql", "madt"])
 def test_methods_that_weigh_find_the_better_action(name: str) -> None:
-    """Action 1 is better whatever the other does: the payoff of 1 needs no coordination."""
+    """Action 1 is better whatever the other does: the payoff of 1 needs no coordination.
+
+    MADT copies those who got 1, and all of them took it.
+    """
     sampled, greedy = learn(name, "second")
     assert greedy == 1.0
     # The penalty of CQL holds its Qs near the log-probabilities of the data. MAICQ weighs by
@@ -110,7 +118,10 @@ def test_methods_that_weigh_find_the_better_action(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_cloning_copies_the_data() -> None:
+@pytest.mark.parametrize(
+    ("name", "changes"), [("bc", {}), ("madt", {"network": GPTConfig(tokens="observation")})]
+)
+def test_cloning_copies_the_data(name: str, changes: dict[str, Any]) -> None:
     """It does what the data did, which pays ½ on average."""
-    sampled, _ = learn("bc", "second")
+    sampled, _ = learn(name, "second", **changes)
     assert 0.45 < sampled < 0.55

@@ -60,7 +60,7 @@ def make(name: str) -> Any:
 
 @cache
 def data() -> Any:
-    return put_on_device(whole_episodes(catalog.open("tmaze/planner-mixed"), 400, 0))
+    return put_on_device(whole_episodes(catalog.open("tmaze/planner-mixed"), 400, 0), True)
 
 
 @cache

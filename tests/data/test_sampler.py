@@ -32,6 +32,17 @@ def test_windows_are_slices_of_every_array(full_dataset):
         np.testing.assert_array_equal(got.terminal, full_dataset.terminals[rows])
 
 
+def test_returns_to_go_end_with_their_episode(full_dataset):
+    """Episodes begin at rows 0, 3 and 5 of 7."""
+    rewards = np.array([[1, 0], [2, 0], [4, 1], [8, 0], [16, 0], [32, 0], [64, 5]], np.float32)
+    data = put_on_device(replace(full_dataset, rewards=rewards), returns_to_go=True)
+    expected = [[7, 1], [6, 1], [4, 1], [24, 0], [16, 0], [96, 5], [64, 5]]
+    np.testing.assert_array_equal(data.returns_to_go, expected)
+    window = sample(data, jax.random.key(0), 1, 7)
+    np.testing.assert_array_equal(window.returns_to_go[0], expected)
+    assert put_on_device(full_dataset).returns_to_go is None
+
+
 def test_missing_masks_become_all_true(build_dataset):
     window = sample(put_on_device(build_dataset()), jax.random.key(0), 5, 2)
     assert window.observation.legal.shape == (5, 2, 2, 3)

@@ -83,3 +83,16 @@ def test_no_limit_is_refused() -> None:
     env.spec = Spec("countdown", ("a",), (1,), ActionSpace("discrete", 2), episode_limit=None)
     with pytest.raises(OryxError, match="no episode limit"):
         rollout(env, counting_policy(), jax.random.key(0), 1)
+
+
+def test_policies_are_shown_the_rewards_of_the_step_before() -> None:
+    """None in the first step of an episode, 1 and 3 in all others."""
+
+    def step(carry: jax.Array, observation: Observation, key: jax.Array):
+        assert observation.last_rewards is not None
+        return carry, observation.last_rewards.astype(jnp.int32), None
+
+    policy = Policy(lambda batch: jnp.zeros(batch), step)
+    _, trace = rollout(Countdown(), policy, jax.random.key(0), 3)
+    np.testing.assert_array_equal(trace.actions[0], np.zeros((3, 2)))
+    np.testing.assert_array_equal(trace.actions[1], [[1, 3]] * 3)

@@ -62,7 +62,7 @@ def test_collect_goes_on_where_it_stopped() -> None:
     nothing = jnp.zeros(())
     actors = Actors(
         states,
-        first.observation,
+        first.seen,
         first.state,
         policy.init(batch),
         jnp.zeros(batch),
@@ -97,6 +97,10 @@ def test_collect_goes_on_where_it_stopped() -> None:
         np.asarray(later.window.observation.step_count), counts[:, 15:] - 1
     )
     assert float(after.latest_ended) == ended.sum()
+    # and the rewards it is shown are those of the step before, none after a reset
+    rewards, shown = later.window.rewards[:, :-1], later.window.observation.last_rewards[:, 1:]
+    fresh = np.asarray(later.window.observation.reset)[:, 1:, None]
+    np.testing.assert_array_equal(shown, np.where(fresh, 0, rewards))
 
 
 @pytest.fixture(scope="module")

@@ -33,6 +33,11 @@ class OfflineLearner(abc.ABC):
     config: Any
     spec: Spec
 
+    @property
+    def needs_returns_to_go(self) -> bool:
+        """Whether windows come with `returns_to_go`."""
+        return False
+
     @abc.abstractmethod
     def make_network(self, key: Array) -> Any:
         """Fresh weights."""

@@ -1,6 +1,7 @@
 """Runs the cells of a suite, keeps a record of each, and makes the table of them."""
 
 import json
+import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -210,6 +211,7 @@ def _write(path: Path, value: Any) -> None:
 
 def _write_text(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.name}.partial")
+    # One draft per process: several may run different cells of one suite.
+    draft = path.with_name(f"{path.name}.{os.getpid()}.partial")
     draft.write_text(text)
     draft.replace(path)

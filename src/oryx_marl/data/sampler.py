@@ -33,6 +33,8 @@ class DeviceData(NamedTuple):
     """[R] int32: steps since the episode began."""
     state: jax.Array | None
     """[R, Spec.state_size], or None where none was logged."""
+    returns_to_go: jax.Array | None
+    """[R, N] float32: rewards until the episode's end, or None unless asked for."""
     every_action: jax.Array
     """[A] bool, all true. Its length tells the number of actions where `legal` is None."""
 
@@ -52,7 +54,9 @@ def check_length(rows: int, length: int) -> None:
         )
 
 
-def put_on_device(dataset: Dataset, device: jax.Device | None = None) -> DeviceData:
+def put_on_device(
+    dataset: Dataset, returns_to_go: bool = False, device: jax.Device | None = None
+) -> DeviceData:
     """Copies the dataset to a device; 64-bit numbers become the 32-bit ones that JAX computes with.
 
     Whether a window fits is checked with `check_length`, and again by `sample_windows`.
@@ -75,6 +79,7 @@ def put_on_device(dataset: Dataset, device: jax.Device | None = None) -> DeviceD
         reset=put(reset),
         step_count=put((np.arange(dataset.num_rows) - begun).astype(np.int32)),
         state=None if dataset.state is None else put(_narrow(dataset.state)),
+        returns_to_go=put(_returns_to_go(dataset)) if returns_to_go else None,
         every_action=put(np.ones(dataset.spec.action.size, bool)),
     )
 
@@ -106,7 +111,16 @@ def sample_windows(data: DeviceData, key: PRNGKeyArray, batch_size: int, length:
         rewards=take(data.rewards),
         terminal=take(data.terminals),
         state=None if data.state is None else take(data.state),
+        returns_to_go=None if data.returns_to_go is None else take(data.returns_to_go),
     )
+
+
+def _returns_to_go(dataset: Dataset) -> np.ndarray:
+    """Rewards from each row to the end of its episode, [R, N]."""
+    before = np.zeros((dataset.num_rows + 1, dataset.spec.num_agents))
+    np.cumsum(dataset.rewards, axis=0, dtype=np.float64, out=before[1:])
+    ends = np.repeat(dataset.episode_starts + dataset.episode_lengths, dataset.episode_lengths)
+    return (before[ends] - before[:-1]).astype(np.float32)
 
 
 def _narrow(values: np.ndarray) -> np.ndarray:

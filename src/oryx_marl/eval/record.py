@@ -77,7 +77,7 @@ def _play(algorithm: Algorithm, env: Env, weights: Any, key: jax.Array) -> tuple
     nothing = jnp.zeros(())
     actors = Actors(
         states,
-        first.observation,
+        first.seen,
         first.state,
         policy.init(EPISODES_PER_CALL),
         jnp.zeros(EPISODES_PER_CALL),

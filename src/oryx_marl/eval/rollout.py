@@ -51,9 +51,9 @@ def rollout(
         rewards = jnp.where(live, step.rewards.mean(axis=1), 0)
         kept = pick(live, new_states, states)
         still_live = live & ~(step.terminal | step.truncated).all(axis=1)
-        return (kept, step.observation, memory, still_live), (states, actions, rewards, live)
+        return (kept, step.seen, memory, still_live), (states, actions, rewards, live)
 
-    start = (states, first.observation, policy.init(num_episodes), jnp.ones(num_episodes, bool))
+    start = (states, first.seen, policy.init(num_episodes), jnp.ones(num_episodes, bool))
     (last, *_), (states, actions, rewards, live) = jax.lax.scan(
         one_step, start, jax.random.split(play_key, limit)
     )

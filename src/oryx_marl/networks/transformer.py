@@ -58,7 +58,7 @@ class LayerNorm(eqx.Module):
 
 
 class Attention(eqx.Module):
-    """softmax(q kᵀ / √K) v over the agents that may be seen."""
+    """softmax(q kᵀ / √K) v over the tokens that may be seen."""
 
     query: Dense
     key: Dense
@@ -94,10 +94,10 @@ class FeedForward(eqx.Module):
     hidden: Dense
     out: Dense
 
-    def __init__(self, key: Array, width: int) -> None:
-        keys = jax.random.split(key)
-        self.hidden = Dense(keys[0], width, width, orthogonal(2**0.5), use_bias=True)
-        self.out = Dense(keys[1], width, width, orthogonal(GAIN), use_bias=True)
+    def __init__(self, key: Array, width: int, hidden: int | None = None) -> None:
+        keys, hidden = jax.random.split(key), hidden or width
+        self.hidden = Dense(keys[0], width, hidden, orthogonal(2**0.5), use_bias=True)
+        self.out = Dense(keys[1], hidden, width, orthogonal(GAIN), use_bias=True)
 
     def __call__(self, x: Float[Array, "N D"]) -> Float[Array, "N D"]:
         return self.out(jax.nn.gelu(self.hidden(x)))

@@ -136,9 +136,7 @@ def _init_actors(algorithm: Algorithm, env: Env, learners: Any, keys: jax.Array)
         states, first = jax.vmap(env.reset)(reset_keys)
         memory = algorithm.policy(algorithm.weights(learner)).init(count)
         nothing = jnp.zeros(())
-        return Actors(
-            states, first.observation, first.state, memory, jnp.zeros(count), nothing, nothing
-        )
+        return Actors(states, first.seen, first.state, memory, jnp.zeros(count), nothing, nothing)
 
     return over_seeds(one_seed)(learners, keys)
 
@@ -206,7 +204,7 @@ def collect(
         known = actors.global_state
         actors = Actors(
             states,
-            pick(ended, fresh.observation, step.observation),
+            pick(ended, fresh.seen, step.seen),
             pick(ended, fresh.state, step.state),
             memory,
             jnp.where(ended, 0, returns),

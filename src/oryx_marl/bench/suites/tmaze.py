@@ -4,9 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 from oryx_marl import config as configs
-from oryx_marl.algorithms import bc, iicq, iql_cql, maicq, mat_icq, oryx
+from oryx_marl.algorithms import bc, iicq, iql_cql, madt, maicq, mat_icq, oryx
 from oryx_marl.bench import settings
 from oryx_marl.bench.suite import Suite, Variant
+from oryx_marl.networks.gpt import GPTConfig
 
 ORYX = oryx.Config()
 PAPER = configs.from_dict(oryx.Config, settings.paper("tmaze", "replay"))
@@ -30,6 +31,10 @@ VARIANTS = {
     "BC": Variant("bc", bc.Config()),
     "IQL-CQL": Variant("iql_cql", iql_cql.Config()),
     "MAT+ICQ": Variant("mat_icq", mat_icq.Config()),
+    "MADT": Variant("madt", madt.Config()),
+    "MADT, observations alone": Variant(
+        "madt", madt.Config(network=GPTConfig(tokens="observation", centralised=False))
+    ),
     "Oryx, the paper's settings": Variant("oryx", PAPER),
 }
 SUITE = Suite("tmaze", ("tmaze/replay", "tmaze/expert"), VARIANTS)

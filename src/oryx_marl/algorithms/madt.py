@@ -1,0 +1,220 @@
+"""MADT: a decision transformer over each agent's own steps (Meng et al., 2021; offline, discrete
+actions). It clones behaviour, by default that of the best return in the data."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int
+
+from oryx_marl.algorithms._learner import (
+    LearnerState,
+    OfflineLearner,
+    require_discrete,
+    require_sane,
+)
+from oryx_marl.algorithms.base import Metrics, Policy
+from oryx_marl.algorithms.bc import clone_loss
+from oryx_marl.errors import OryxError
+from oryx_marl.networks.gpt import GPT, GPTConfig, Trajectory
+from oryx_marl.networks.layers import Dense
+from oryx_marl.ops.distributions import masked_log_softmax
+from oryx_marl.types import Observation, Spec, Window
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of MADT."""
+
+    network: GPTConfig = field(default_factory=GPTConfig)
+    batch_size: int = 128
+    """Windows per update."""
+    sequence_length: int = 20
+    """Steps per window, and the most that are seen when acting (public default: 1)."""
+    learning_rate: float = 5e-4
+    weight_decay: float = 0.1
+    """Of the matrices."""
+    max_gradient_norm: float = 0.5
+
+    def __post_init__(self) -> None:
+        require_sane(self)
+
+
+class Weights(NamedTuple):
+    """What a policy acts with."""
+
+    network: GPT
+    asked: Float[Array, ""]
+    """The return that is asked for: the highest of any episode that was met."""
+
+
+class Memory(NamedTuple):
+    """The last steps of one environment's episode, oldest first."""
+
+    steps: Trajectory
+    filled: Int[Array, ""]
+    """How many of them there are; what stands behind is older than the episode."""
+    remaining: Float[Array, " N"]
+    """What is left of the return that was asked for."""
+
+
+@dataclass(frozen=True)
+class MADT(OfflineLearner):
+    """The learner; in place of a target network it keeps the highest return that it met."""
+
+    @property
+    def needs_returns_to_go(self) -> bool:
+        return self.config.network.tokens != "observation"
+
+    @property
+    def optimiser(self) -> optax.GradientTransformation:
+        return optax.chain(
+            optax.clip_by_global_norm(self.config.max_gradient_norm),
+            optax.adamw(
+                self.config.learning_rate,
+                b2=0.95,
+                weight_decay=self.config.weight_decay,
+                mask=_mark_matrices,
+            ),
+        )
+
+    def make_network(self, key: Array) -> GPT:
+        return GPT(key, self.spec, self.config.network, self.config.sequence_length)
+
+    def init(self, key: Array) -> LearnerState:
+        return super().init(key)._replace(target=jnp.full((), -jnp.inf))
+
+    def loss(
+        self, network: GPT, target: Array, window: Window, key: Array
+    ) -> tuple[Float[Array, ""], Metrics]:
+        observation, returns = window.observation, window.returns_to_go
+        if returns is None:
+            if self.needs_returns_to_go:
+                raise OryxError("MADT learns from returns to go: put_on_device(..., True)")
+            returns = jnp.zeros(window.rewards.shape)
+        trajectory = Trajectory(
+            observation.features,
+            observation.present,
+            observation.reset,
+            observation.step_count,
+            returns,
+            window.actions,
+        )
+        return clone_loss(jax.vmap(network)(trajectory), window)
+
+    def move_target(self, network: GPT, target: Array, count: Int[Array, ""]) -> Array:
+        return target
+
+    def update(
+        self, state: LearnerState, experience: Window, key: Array
+    ) -> tuple[LearnerState, Metrics]:
+        state, metrics = super().update(state, experience, key)
+        if experience.returns_to_go is None:
+            return state, metrics
+        begun = experience.observation.reset
+        returns = jnp.where(begun, experience.returns_to_go.mean(axis=-1), -jnp.inf)
+        return state._replace(target=jnp.maximum(state.target, returns.max())), metrics
+
+    def weights(self, state: LearnerState) -> Weights:
+        return Weights(state.network, state.target)
+
+    def log_probs(self, weights: Weights, window: Window) -> Float[Array, "B T N A"]:
+        """As it acts: with the highest return asked for, and memory no longer than when acting."""
+        rewards = jnp.roll(window.rewards, 1, axis=1).at[:, 0].set(0)
+        observation = window.observation._replace(last_rewards=rewards)
+
+        def one_step(memory: Memory, inputs: tuple[Observation, Array]) -> tuple[Memory, Array]:
+            observation, actions = inputs
+            memory, log_probs = _consider(weights, memory, observation)
+            return _note(memory, actions), log_probs
+
+        def one_window(observation: Observation, actions: Array) -> Array:
+            start = _init_memory(weights, self.spec)
+            return jax.lax.scan(one_step, start, (observation, actions))[1]
+
+        return jax.vmap(one_window)(observation, window.actions)
+
+    def policy(self, weights: Weights, greedy: bool = False) -> Policy:
+        def init(batch: int) -> Memory:
+            memory = _init_memory(weights, self.spec)
+            return jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape)), memory)
+
+        def step(carry: Memory, observation: Observation, key: Array) -> tuple:
+            """Actions [B, N] and log-probabilities [B, N, A]."""
+            carry, log_probs = jax.vmap(lambda *args: _consider(weights, *args))(carry, observation)
+            actions = (
+                log_probs.argmax(axis=-1) if greedy else jax.random.categorical(key, log_probs)
+            ).astype(jnp.int32)
+            return jax.vmap(_note)(carry, actions), actions, log_probs
+
+        return Policy(init, step)
+
+
+def _mark_matrices(network: GPT) -> Any:
+    """True for the weights that decay: those of matrices, but of no bias, norm or position."""
+    is_dense = lambda part: isinstance(part, Dense)  # noqa: E731
+    return jax.tree.map(
+        lambda part: jax.tree.map(lambda x: x.ndim == 2, part) if is_dense(part) else False,
+        network,
+        is_leaf=is_dense,
+    )
+
+
+def _init_memory(weights: Weights, spec: Spec) -> Memory:
+    count, agents = weights.network.context, spec.num_agents
+    nothing = Trajectory(
+        jnp.zeros((count, agents, spec.observation_size)),
+        jnp.zeros((count, agents), bool),
+        jnp.zeros(count, bool),
+        jnp.zeros(count, jnp.int32),
+        jnp.zeros((count, agents)),
+        jnp.zeros((count, agents), jnp.int32),
+    )
+    return Memory(nothing, jnp.zeros((), jnp.int32), _asked(weights, agents))
+
+
+def _asked(weights: Weights, agents: int) -> Float[Array, " N"]:
+    """The return to ask for; 0 as long as no episode's start was met."""
+    return jnp.full(agents, jnp.where(jnp.isfinite(weights.asked), weights.asked, 0))
+
+
+def _consider(
+    weights: Weights, memory: Memory, observation: Observation
+) -> tuple[Memory, Float[Array, "N A"]]:
+    """Memory with this step in it, its action not yet known, and what is to be done."""
+    context, agents = weights.network.context, len(memory.remaining)
+    told = observation.last_rewards
+    remaining = memory.remaining if told is None else memory.remaining - told
+    remaining = jnp.where(observation.reset, _asked(weights, agents), remaining)
+    filled = jnp.where(observation.reset, 0, memory.filled)
+    place = jnp.minimum(filled, context - 1)
+    now = Trajectory(
+        observation.features.astype(jnp.float32),
+        observation.present,
+        observation.reset,
+        observation.step_count,
+        remaining,
+        jnp.zeros(agents, jnp.int32),
+    )
+    shift = jnp.where(filled == context, 1, 0)
+    steps = jax.tree.map(
+        lambda old, new: jnp.roll(old, -shift, axis=0).at[place].set(new), memory.steps, now
+    )
+    logits = weights.network(steps)[place]
+    memory = Memory(steps, place + 1, remaining)
+    return memory, masked_log_softmax(logits, observation.legal)
+
+
+def _note(memory: Memory, actions: Int[Array, " N"]) -> Memory:
+    """Memory with the actions of the newest step."""
+    steps = memory.steps
+    chosen = steps.actions.at[memory.filled - 1].set(actions)
+    return memory._replace(steps=steps._replace(actions=chosen))
+
+
+def make(config: Config, spec: Spec) -> MADT:
+    """MADT for data of this Spec."""
+    require_discrete("MADT", spec)
+    return MADT(config, spec)
