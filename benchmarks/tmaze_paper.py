@@ -1,5 +1,6 @@
 """The paper's T-Maze experiment from the beginning: Sable learns, its data, Oryx on that data.
 
+    python benchmarks/tmaze_paper.py random    # agents that know nothing
     python benchmarks/tmaze_paper.py sable     # online Sable from scratch, four seeds
     python benchmarks/tmaze_paper.py data      # record tmaze/replay, roll out tmaze/expert
     python benchmarks/tmaze_paper.py oryx      # Oryx and the paper's settings on both, ten seeds
@@ -17,18 +18,22 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from oryx_marl import config as configs
 from oryx_marl import experiment
+from oryx_marl.algorithms.base import Policy
 from oryx_marl.data import catalog, stats
 from oryx_marl.envs.tmaze import TMaze
+from oryx_marl.eval.rollout import rollout
 from oryx_marl.recipes import _policies
 from oryx_marl.recipes.tmaze import REPLAY
 from oryx_marl.report import figure
 from oryx_marl.train import checkpoint, policy_file
 from oryx_marl.train.online import OnlineSettings
 from oryx_marl.train.run import Run
+from oryx_marl.types import Observation
 from tmaze_planner import ORYX, PAPER, commit, measure
 
 VARIANTS = {"oryx": ORYX, "oryx-paper-settings": PAPER}
@@ -95,6 +100,25 @@ def run_sable(arguments: argparse.Namespace) -> None:
     command = "python benchmarks/tmaze_paper.py sable"
     record = {"command": command, "commit": arguments.commit, **record}
     target.write_text(json.dumps(record, indent=1))
+
+
+def run_random(arguments: argparse.Namespace) -> None:
+    """How many of two million episodes are solved by legal actions drawn at random."""
+    env, batch, batches = TMaze(), 100_000, 20
+
+    def step(carry: jax.Array, observation: Observation, key: jax.Array) -> tuple:
+        return carry, jax.random.categorical(key, jnp.where(observation.legal, 0, -jnp.inf)), None
+
+    play = jax.jit(lambda key: rollout(env, Policy(jnp.zeros, step), key, batch)[0].returns)
+    solved = [int(play(key).sum()) for key in jax.random.split(jax.random.key(0), batches)]
+    record = {
+        "command": "python benchmarks/tmaze_paper.py random",
+        "commit": arguments.commit,
+        "device": jax.devices()[0].device_kind,
+        "episodes": batch * batches,
+        "solved": sum(solved),
+    }
+    (arguments.out / "random.json").write_text(json.dumps(record, indent=1))
 
 
 def keep_policies(work: Path, folder: Path) -> None:
@@ -263,7 +287,7 @@ def write_documents(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["sable", "data", "oryx", "tables"])
+    parser.add_argument("what", choices=["random", "sable", "data", "oryx", "tables"])
     parser.add_argument("--only", nargs="*", help="cells such as oryx/replay")
     parser.add_argument("--steps", type=int, default=20_000_000, help="of online training")
     parser.add_argument("--updates", type=int, default=100_000, help="of Oryx")
@@ -276,9 +300,14 @@ def main() -> None:
     arguments.out.mkdir(parents=True, exist_ok=True)
     if arguments.what == "oryx":
         arguments.seeds = arguments.seeds or 10
-    {"sable": run_sable, "data": run_data, "oryx": run_oryx, "tables": write_documents}[
-        arguments.what
-    ](arguments)
+    parts = {
+        "random": run_random,
+        "sable": run_sable,
+        "data": run_data,
+        "oryx": run_oryx,
+        "tables": write_documents,
+    }
+    parts[arguments.what](arguments)
 
 
 if __name__ == "__main__":

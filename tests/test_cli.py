@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from oryx_marl import experiment
+import oryx_marl
+from oryx_marl import cli, experiment
 from oryx_marl.data import catalog, vault
 from oryx_marl.errors import OryxError
 from oryx_marl.train import checkpoint
@@ -269,3 +270,8 @@ def test_published_scores(tmp_path: Path, cache: dict[str, str]) -> None:
     wrong = oryx(["bench", "published", "--env", "nowhere"], tmp_path, cache)
     assert wrong.returncode == 1
     assert "tmaze" in wrong.stderr
+
+
+def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["--version"])
+    assert capsys.readouterr().out.strip() == oryx_marl.__version__

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 from tyro.extras import SubcommandApp
 
+import oryx_marl
 from oryx_marl import cli_bench, cli_data, experiment, registry
 from oryx_marl import config as configs
 from oryx_marl.algorithms import oryx
@@ -296,6 +297,9 @@ def _hush(problem: Any) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Runs a command; errors for people end with one message and a non-zero exit code."""
     sys.unraisablehook = _hush
+    if (sys.argv[1:] if arguments is None else arguments) == ["--version"]:
+        print(oryx_marl.__version__)  # noqa: T201
+        return
     try:
         command = _app().cli(
             prog="oryx",

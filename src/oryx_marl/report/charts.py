@@ -47,7 +47,7 @@ def axis(values: Sequence[float], intervals: int = 4, *, is_tight: bool = False)
         if is_tight:
             return Axis(low - 0.5, high + 0.5, (low,))
         margin = 0.5 * max(1.0, abs(low))
-        low, high = low - margin, high + margin
+        low, high = (low - margin, high + margin) if low else (0.0, 1.0)
     step = _round_step((high - low) / intervals)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     ticks = tuple(round(place * step, 12) for place in range(first, last + 1))
