@@ -210,6 +210,7 @@ def test_data_commands(finished: Path, cache: dict[str, str]) -> None:
     assert (finished / "datasets" / "tmaze.vlt" / "planner-mixed" / "metadata.json").exists()
 
 
+@pytest.mark.slow
 def test_sable_learns_online_and_resumes(tmp_path: Path, cache: dict[str, str]) -> None:
     tiny = ["--width", "8", "--num-envs", "4", "--rollout-length", "8", "--minibatches", "2"]
     often = ["--log-every", "2", "--checkpoint-every", "2", "--evaluate-every", "2"]

@@ -188,6 +188,7 @@ def start_recording(root: Path, resume: bool) -> subprocess.Popen:
     return subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, **cache})
 
 
+@pytest.mark.slow
 def test_a_killed_recording_leaves_nothing_and_resumes_exactly(tmp_path: Path) -> None:
     """SIGKILL in the middle, twice; what `resume` completes equals what was never interrupted."""
     broken, whole = tmp_path / "broken", tmp_path / "whole"

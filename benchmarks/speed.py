@@ -1,0 +1,328 @@
+"""How fast Oryx learns and acts: one JSON file per device into results/speed/, and a table.
+
+    python benchmarks/speed.py update      # one gradient update, from 2 to 1000 agents
+    python benchmarks/speed.py acting      # one step of all agents, recurrent and autoregressive
+    python benchmarks/speed.py rollouts    # whole episodes of T-Maze
+    python benchmarks/speed.py tables      # docs/performance.md from what is in results/speed/
+
+Every row is measured in a process of its own, so that peaks of memory are its own too and one that
+does not fit harms no other. `--only 2 10` chooses numbers of agents. Times are medians.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from oryx_marl.algorithms import oryx
+from oryx_marl.data.catalog import find_commit
+from oryx_marl.data.sampler import DeviceData
+from oryx_marl.envs.tmaze import TMaze
+from oryx_marl.eval.evaluator import Evaluator
+from oryx_marl.networks.sable import NetworkConfig
+from oryx_marl.train import offline
+from oryx_marl.train.loop import init_state, make_keys
+from oryx_marl.types import ActionSpace, Observation, Spec
+
+SECONDS = 1.0
+"""Of one timed call, about; five are timed."""
+REPEATS = 5
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What an update's cost depends on."""
+
+    num_agents: int
+    width: int = 128
+    num_heads: int = 4
+    num_features: int = 100
+    num_actions: int = 5
+    num_rows: int = 100_000
+    batch_size: int = 64
+    sequence_length: int = 20
+
+    @property
+    def spec(self) -> Spec:
+        agents = tuple(f"agent_{i}" for i in range(self.num_agents))
+        action = ActionSpace("discrete", self.num_actions)
+        return Spec("", agents, (self.num_features,) * self.num_agents, action)
+
+    @property
+    def algorithm(self) -> oryx.Oryx:
+        network = NetworkConfig(width=self.width, num_heads=self.num_heads)
+        config = oryx.Config(
+            network=network, batch_size=self.batch_size, sequence_length=self.sequence_length
+        )
+        return oryx.make(config, self.spec)
+
+
+SMALL = Shape(2, width=64, num_heads=1, num_features=11, num_actions=7)
+SHAPES = {
+    "2": SMALL,
+    "10": Shape(10),
+    "23": Shape(23),
+    "50": Shape(50, num_rows=50_000),
+    "100": Shape(100, num_rows=25_000),
+    "250": Shape(250, num_rows=10_000),
+    "1000": Shape(1000, num_rows=2_500),
+    "10-long": Shape(10, sequence_length=40),
+}
+"""The paper's; from 50 agents on as many rows as keep the data at a gigabyte."""
+PUBLISHED_MS = {"2": 1.08, "10": 3.92, "23": 8.28, "50": 20.6}
+"""Milliseconds per update of the published code, measured on an H200."""
+
+
+def make_data(shape: Shape) -> DeviceData:
+    """Random rows on the device; episodes of 50 steps."""
+    rows, agents = shape.num_rows, shape.num_agents
+    keys = jax.random.split(jax.random.key(0), 4)
+    number = jnp.arange(rows)
+    return DeviceData(
+        observations=jax.random.normal(keys[0], (rows, agents, shape.num_features)),
+        actions=jax.random.randint(keys[1], (rows, agents), 0, shape.num_actions, jnp.int8),
+        rewards=jax.random.normal(keys[2], (rows, agents)),
+        terminals=jnp.broadcast_to((number % 50 == 49)[:, None], (rows, agents)),
+        legal=None,
+        present=None,
+        reset=number % 50 == 0,
+        step_count=(number % 50).astype(jnp.int32),
+        state=None,
+        returns_to_go=None,
+        every_action=jnp.ones(shape.num_actions, bool),
+    )
+
+
+def count(shape: Shape) -> dict[str, float]:
+    """Arithmetic and bytes that one update of one seed cannot do without.
+
+    Arithmetic: every product once for the target network, three times for the other (forward, and
+    backward to inputs and weights). Bytes: in float32 every layer reads and writes its features
+    once in each of these passes, and the weights, both moments and the target are read and written
+    once.
+    """
+    tokens = shape.batch_size * shape.sequence_length * shape.num_agents
+    width, actions, head = shape.width, shape.num_actions, shape.width // shape.num_heads
+    retentions, feed_forwards, heads = 3, 2, 2
+    dense = (shape.num_features + shape.num_agents + 1 + 2 * actions) * width
+    dense += (retentions * 5 + feed_forwards * 3 + heads) * width**2 + heads * width * actions
+    # Blockwise: keys with values into states, states along time, queries on states.
+    steps = shape.sequence_length / shape.num_agents
+    mixing = retentions * shape.num_heads * (2 * head**2 + steps * head**2)
+    layers = 2 + retentions * 6 + feed_forwards * 4 + heads * 2
+    return {
+        "gigaflop": 2 * 4 * tokens * (dense + mixing) / 1e9,
+        "gigabytes": (4 * 2 * layers * tokens * width * 4 + 8 * dense * 4) / 1e9,
+    }
+
+
+def measure_update(shape: Shape, seeds: int) -> dict[str, Any]:
+    """Milliseconds per update of all seeds, compile time, memory."""
+    algorithm, data = shape.algorithm, make_data(shape)
+    numbers = list(range(seeds))
+    keys, learners = make_keys(numbers), init_state(algorithm, numbers).learners
+    held = sum(x.nbytes for x in jax.tree.leaves((data, learners)))
+
+    def advance(learners: Any, updates: int) -> tuple[Any, float]:
+        began = time.perf_counter()
+        learners, _ = offline.run_updates(algorithm, updates, learners, keys, data, jnp.asarray(0))
+        jax.block_until_ready(learners)
+        return learners, time.perf_counter() - began
+
+    learners, first = advance(learners, 2)
+    learners, two = advance(learners, 2)
+    updates = max(2, round(SECONDS / (two / 2)))
+    times = []
+    for repeat in range(REPEATS + 1):
+        learners, taken = advance(learners, updates)
+        if repeat:  # the first one compiles
+            times.append(taken / updates)
+    milliseconds = 1000 * median(times)
+    counted = {name: value * seeds for name, value in count(shape).items()}
+    return {
+        **asdict(shape),
+        "num_seeds": seeds,
+        "ms_per_update": milliseconds,
+        "spread_ms": [1000 * min(times), 1000 * max(times)],
+        "seed_updates_per_second": 1000 * seeds / milliseconds,
+        "compile_seconds": first - two,
+        "peak_gigabytes_beside_data": _peak(held),
+        **counted,
+        "gigaflop_per_second": 1000 * counted["gigaflop"] / milliseconds,
+        "gigabytes_per_second": 1000 * counted["gigabytes"] / milliseconds,
+    }
+
+
+def _peak(held: int) -> float | None:
+    stats = jax.devices()[0].memory_stats()
+    return None if stats is None else (stats["peak_bytes_in_use"] - held) / 1e9
+
+
+def measure_acting(shape: Shape, envs: int) -> dict[str, Any]:
+    """Agent-steps per second of a sampled policy on random observations."""
+    algorithm, steps, agents = shape.algorithm, 20, shape.num_agents
+    weights = algorithm.weights(algorithm.init(jax.random.key(0)))
+    features = jax.random.normal(jax.random.key(1), (envs, agents, shape.num_features))
+
+    @jax.jit
+    def act(weights: Any, features: jax.Array, key: jax.Array) -> jax.Array:
+        policy = algorithm.policy(weights)
+
+        def step(carry: tuple, number: jax.Array) -> tuple[tuple, jax.Array]:
+            memory, features = carry
+            observation = Observation(
+                features,
+                jnp.ones((envs, agents, shape.num_actions), bool),
+                jnp.ones((envs, agents), bool),
+                jnp.full(envs, number == 0),
+                jnp.full(envs, number),
+            )
+            memory, actions, _ = policy.step(memory, observation, jax.random.fold_in(key, number))
+            # What is seen next depends on what was done, as it would in an environment.
+            return (memory, features + 0.01 * actions[..., None]), actions
+
+        return jax.lax.scan(step, (policy.init(envs), features), jnp.arange(steps))[1]
+
+    seconds, compiling = time_calls(lambda: act(weights, features, jax.random.key(2)))
+    return {
+        **asdict(shape),
+        "num_envs": envs,
+        "ms_per_step": 1000 * seconds / steps,
+        "agent_steps_per_second": envs * agents * steps / seconds,
+        "compile_seconds": compiling,
+    }
+
+
+def measure_rollouts(seeds: int, episodes: int) -> dict[str, Any]:
+    """Seconds for whole episodes of T-Maze, all seeds at once."""
+    env = TMaze()
+    algorithm = oryx.make(oryx.Config(), env.spec)
+    weights = algorithm.weights(init_state(algorithm, list(range(seeds))).learners)
+    evaluator = Evaluator(algorithm, env, list(range(seeds)))
+    seconds, compiling = time_calls(lambda: evaluator.returns(weights, 1, episodes))
+    assert env.spec.episode_limit is not None
+    steps = seeds * episodes * env.spec.episode_limit
+    return {
+        "num_seeds": seeds,
+        "episodes": episodes,
+        "seconds": seconds,
+        "steps_per_second": steps / seconds,
+        "compile_seconds": compiling,
+    }
+
+
+def time_calls(call: Callable[[], Any]) -> tuple[float, float]:
+    """Median seconds of a call, and what the first took longer."""
+    times = []
+    for _ in range(REPEATS + 1):
+        began = time.perf_counter()
+        jax.block_until_ready(call())
+        times.append(time.perf_counter() - began)
+    usual = median(times[1:])
+    return usual, times[0] - usual
+
+
+def measure_device() -> dict[str, Any]:
+    """The two limits: rate of a large product, and bandwidth of a copy (read and write)."""
+    on_cpu = jax.default_backend() == "cpu"
+    rows, width = (12_800, 128) if on_cpu else (65_536, 4_096)
+    x, w = jnp.ones((rows, width)) * 0.01, jnp.ones((width, width)) * 0.01
+    long = jnp.ones((16 if on_cpu else 512) * 2**20)
+    product, _ = time_calls(lambda: jax.jit(jnp.dot)(x, w))
+    copy, _ = time_calls(lambda: jax.jit(lambda a: a + 1)(long))
+    return {
+        "device": jax.devices()[0].device_kind,
+        "jax": jax.__version__,
+        "matmul_precision": str(jax.config.jax_default_matmul_precision or "default"),
+        "product": [rows, width, width],
+        "product_gigaflop_per_second": 2 * rows * width**2 / product / 1e9,
+        "copy_gigabytes_per_second": 2 * long.nbytes / copy / 1e9,
+    }
+
+
+def exponent(rows: list[dict[str, Any]], over: str) -> float | None:
+    """Slope of log time over log `over`, by least squares."""
+    if len({row[over] for row in rows}) < 2:
+        return None
+    x = np.log([row[over] for row in rows])
+    y = np.log([row["ms_per_update"] for row in rows])
+    return float(np.polyfit(x, y, 1)[0])
+
+
+def in_own_process(arguments: list[str]) -> dict[str, Any]:
+    """What this script measures when called so; an error becomes the row's text."""
+    done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True)
+    if done.returncode:
+        return {"error": done.stderr.strip().splitlines()[-1][:300]}
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """All rows of a kind, written after each."""
+    kind = arguments.what
+    rows: list[dict[str, Any]] = []
+    found = in_own_process(["one", "device"])
+    path = arguments.out / f"{kind}-{found['device'].lower().replace(' ', '-')}.json"
+    record = {"command": f"python benchmarks/speed.py {kind}", "commit": find_commit(), **found}
+    for cell in cells(kind, arguments):
+        row = in_own_process(["one", *cell])
+        rows.append({"cell": " ".join(cell), **row})
+        print(json.dumps(rows[-1])[:400], flush=True)
+        many = [r for r in rows if r.get("num_seeds") == 1 and r.get("num_agents", 0) >= 50]
+        times = [r for r in rows if r.get("num_seeds") == 1 and r.get("num_agents") == 10]
+        if kind == "update":
+            record["exponent_in_agents"] = exponent(many, "num_agents")
+            record["exponent_in_steps"] = exponent(times, "sequence_length")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({**record, "rows": rows}, indent=1))
+
+
+def cells(kind: str, arguments: argparse.Namespace) -> list[list[str]]:
+    """What is measured, one process each."""
+    chosen = arguments.only or list(SHAPES)
+    if kind == "update":
+        seeds = arguments.seeds or [1, 10]
+        return [["update", name, str(s)] for name in chosen for s in seeds]
+    if kind == "acting":
+        names = [name for name in chosen if name.isdigit()]
+        return [["acting", name, str(envs)] for name in names for envs in (1, 64, 1024)]
+    return [["rollouts", "10", "320"]]
+
+
+def one(arguments: argparse.Namespace) -> None:
+    """One row, as the last line of the output."""
+    kind, *rest = arguments.cell
+    if kind == "device":
+        row = measure_device()
+    elif kind == "update":
+        row = measure_update(SHAPES[rest[0]], int(rest[1]))
+    elif kind == "acting":
+        row = measure_acting(SHAPES[rest[0]], int(rest[1]))
+    else:
+        row = measure_rollouts(int(rest[0]), int(rest[1]))
+    print(json.dumps(row))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["update", "acting", "rollouts", "one", "tables"])
+    parser.add_argument("cell", nargs="*", help=argparse.SUPPRESS)
+    parser.add_argument("--only", nargs="*", help="numbers of agents", choices=list(SHAPES))
+    parser.add_argument("--seeds", nargs="*", type=int, help="numbers of seeds")
+    parser.add_argument("--out", type=Path, default=Path("results/speed"))
+    arguments = parser.parse_args()
+    (one if arguments.what == "one" else run)(arguments)
+
+
+if __name__ == "__main__":
+    main()
