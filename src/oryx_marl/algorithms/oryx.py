@@ -80,7 +80,7 @@ class Trunk(Protocol):
     """A sequence model over agents: Sable, or another with its two ways to run."""
 
     def __call__(self, observation: Observation, actions: Array, ids: Array) -> tuple[Array, Array]:
-        """Encoder's and decoder's features [T, N, D] of a logged sequence."""
+        """Encoder's and decoder's features [B, T, N, D] of logged sequences."""
         ...
 
     def init_memory(self) -> Any: ...
@@ -102,15 +102,15 @@ class Network(eqx.Module):
         self.policy_head, self.q_head = (Head(key, width, num_actions) for key in keys)
 
     def __call__(
-        self, observation: Observation, actions: Int[Array, "T N"], ids: Int[Array, " N"]
-    ) -> tuple[Float[Array, "T N A"], Float[Array, "T N A"]]:
+        self, observation: Observation, actions: Int[Array, "B T N"], ids: Int[Array, " N"]
+    ) -> tuple[Float[Array, "B T N A"], Float[Array, "B T N A"]]:
         """Logits and one Q per action, given the logged actions of the agents before."""
         _, features = self.trunk(observation, actions, ids)
         return self.policy_head(features), self.q_head(features)
 
 
 Forward = Callable[[Observation, Array, Array], tuple[Array, Array]]
-"""`(observation [T, ...], actions [T, N], ids [N]) -> logits and Q, [T, N, A] each`."""
+"""`(observation [B, T, ...], actions [B, T, N], ids [N]) -> logits and Q, [B, T, N, A] each`."""
 
 
 def loss(
@@ -119,8 +119,8 @@ def loss(
     """Critic and policy loss of a batch [B, T, N]; agents stand in the order of `ids`."""
     observation, actions = window.observation, window.actions
     seen = observation if config.memory else _forget(observation)
-    logits, q = jax.vmap(network, in_axes=(0, 0, None))(seen, actions, ids)
-    _, target_q = jax.vmap(target, in_axes=(0, 0, None))(seen, actions, ids)
+    logits, q = network(seen, actions, ids)
+    _, target_q = target(seen, actions, ids)
     return icq_loss(logits, q, target_q, window, config.icq)
 
 
@@ -153,7 +153,7 @@ class Oryx(OfflineLearner):
     def log_probs(self, weights: Network, window: Window) -> Float[Array, "B T N A"]:
         seen = window.observation if self.config.memory else _forget(window.observation)
         ids = jnp.arange(self.spec.num_agents)
-        logits, q = jax.vmap(weights, in_axes=(0, 0, None))(seen, window.actions, ids)
+        logits, q = weights(seen, window.actions, ids)
         return masked_log_softmax(self._logits(logits, q), window.observation.legal)
 
     def _logits(self, logits: Array, q: Array) -> Array:

@@ -94,10 +94,10 @@ class Network(eqx.Module):
     def __call__(
         self,
         observation: Observation,
-        actions: Int[Array, "T N"],
+        actions: Int[Array, "B T N"],
         ids: Int[Array, " N"],
-        memory: Memory,
-    ) -> tuple[Float[Array, "T N A"], Float[Array, "T N"]]:
+        memory: Memory | None,
+    ) -> tuple[Float[Array, "B T N A"], Float[Array, "B T N"]]:
         """Logits, given the actions of the agents before, and values."""
         encoded, decoded = self.trunk(observation, actions, ids, memory)
         return self.policy_head(decoded), self.value_head(encoded)[..., 0]
@@ -159,8 +159,8 @@ def make_batch(experience: Experience, config: Config) -> Batch:
     return Batch(window, experience.carry, old, advantages, advantages + old.values, rows)
 
 
-Forward = Callable[[Observation, Array, Array, Memory], tuple[Array, Array]]
-"""`(observation [T, ...], actions [T, N], ids [N], memory) -> logits [T, N, A], values [T, N]`."""
+Forward = Callable[[Observation, Array, Array, Memory | None], tuple[Array, Array]]
+"""`(observation [B, T, ...], actions, ids [N], memory [B, ...]) -> logits and values [B, ...]`."""
 
 
 def loss(
@@ -172,12 +172,11 @@ def loss(
     """
     window, rows = batch.window, batch.rows
     observation, actions = window.observation, window.actions
-    over_envs = (0, 0, None, 0)
-    logits, values = jax.vmap(network, in_axes=over_envs)(observation, actions, ids, batch.memory)
+    logits, values = network(observation, actions, ids, batch.memory)
     all_log_probs = masked_log_softmax(logits, observation.legal)
     log_probs, old_log_probs = take_action(all_log_probs, actions), batch.old.log_probs
     if config.permute_agents and config.exact_ratios:
-        old, _ = jax.vmap(behaviour, in_axes=over_envs)(observation, actions, ids, batch.memory)
+        old, _ = behaviour(observation, actions, ids, batch.memory)
         old_log_probs = take_action(masked_log_softmax(old, observation.legal), actions)
 
     advantages = ppo.normalise(batch.advantages, rows, config.advantage_floor)
@@ -267,10 +266,7 @@ class SablePPO:
 
     def log_probs(self, weights: Network, window: Window) -> Float[Array, "B T N A"]:
         observation, ids = window.observation, jnp.arange(self.spec.num_agents)
-        memory = weights.trunk.init_memory()
-        logits, _ = jax.vmap(weights, in_axes=(0, 0, None, None))(
-            observation, window.actions, ids, memory
-        )
+        logits, _ = weights(observation, window.actions, ids, None)
         return masked_log_softmax(logits, observation.legal)
 
     def policy(self, weights: Network, greedy: bool = False) -> Policy:

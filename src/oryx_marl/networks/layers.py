@@ -20,8 +20,15 @@ class Dense(eqx.Module):
         self.bias = jnp.zeros(outputs) if use_bias else None
 
     def __call__(self, x: Float[Array, "*batch I"]) -> Float[Array, "*batch O"]:
-        y = x @ self.weight
+        # One plain product, whatever the leading axes: its gradients need no transposed copies.
+        y = (x.reshape(-1, x.shape[-1]) @ self.weight).reshape(*x.shape[:-1], -1)
         return y if self.bias is None else y + self.bias
+
+
+def side_by_side(*parts: Dense) -> Dense:
+    """One Dense with the outputs of several that have the same input and no bias."""
+    weight = jnp.concatenate([part.weight for part in parts], axis=1)
+    return eqx.tree_at(lambda dense: dense.weight, parts[0], weight)
 
 
 class RMSNorm(eqx.Module):
@@ -41,18 +48,19 @@ class RMSNorm(eqx.Module):
 class SwiGLU(eqx.Module):
     """(swish(x W_gate) · x W_linear) W_out, started small but alive: no weight begins at zero."""
 
-    gate: Dense
-    linear: Dense
+    inner: Dense
+    """W_gate and W_linear side by side."""
     out: Dense
 
     def __init__(self, key: Array, width: int) -> None:
         keys = jax.random.split(key, 3)
-        self.gate = Dense(keys[0], width, width, lecun_normal())
-        self.linear = Dense(keys[1], width, width, lecun_normal())
+        gate, linear = (Dense(key, width, width, lecun_normal()) for key in keys[:2])
+        self.inner = side_by_side(gate, linear)
         self.out = Dense(keys[2], width, width, orthogonal(0.01))
 
     def __call__(self, x: Float[Array, "*batch D"]) -> Float[Array, "*batch D"]:
-        return self.out(jax.nn.swish(self.gate(x)) * self.linear(x))
+        gate, linear = jnp.split(self.inner(x), 2, axis=-1)
+        return self.out(jax.nn.swish(gate) * linear)
 
 
 class Head(eqx.Module):

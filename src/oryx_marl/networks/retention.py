@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.nn.initializers import normal
 from jaxtyping import Array, Bool, Float
 
-from oryx_marl.networks.layers import Dense
+from oryx_marl.networks.layers import Dense, side_by_side
 from oryx_marl.ops.retention import retention
 
 
@@ -16,8 +16,8 @@ class Context(NamedTuple):
     """What every retention of one pass shares."""
 
     decays: Float[Array, " H"]
-    reset: Bool[Array, " T"]
-    present: Bool[Array, "T N"]
+    reset: Bool[Array, "*B T"]
+    present: Bool[Array, "*B T N"]
 
 
 class HeadNorm(eqx.Module):
@@ -38,17 +38,19 @@ class HeadNorm(eqx.Module):
 
 
 class MultiHeadRetention(eqx.Module):
-    """(swish(G W_g) · norm(retention(Q W_q, X W_k, X W_v))) W_o."""
+    """(swish(G) · norm(retention(Q, K, V))) W_o, with Q, K, V and G products of the inputs.
 
-    query: Dense
-    key: Dense
-    value: Dense
-    gate: Dense
+    Weights of the same input stand side by side, so that their products are one.
+    """
+
+    on_queries: Dense | None
+    """Of Q, and G if queries gate; None where the queries are the tokens themselves."""
+    on_tokens: Dense
+    """Of all others."""
     out: Dense
     norm: HeadNorm
     num_heads: int = eqx.field(static=True)
     causal: bool = eqx.field(static=True)
-    gate_stream: Literal["query", "key"] = eqx.field(static=True)
 
     def __init__(
         self,
@@ -56,47 +58,64 @@ class MultiHeadRetention(eqx.Module):
         width: int,
         num_heads: int,
         causal: bool,
-        gate_stream: Literal["query", "key"],
+        gate_stream: Literal["query", "key"] | None = None,
     ) -> None:
-        keys = jax.random.split(key, 5)
-        self.query, self.key, self.value, self.gate, self.out = (
-            Dense(k, width, width, normal(1 / width)) for k in keys
+        """`gate_stream` says which of two inputs gates; without one there is a single input."""
+        query, key_, value, gate, self.out = (
+            Dense(k, width, width, normal(1 / width)) for k in jax.random.split(key, 5)
         )
+        if gate_stream is None:
+            self.on_queries, self.on_tokens = None, side_by_side(query, key_, value, gate)
+        elif gate_stream == "query":
+            self.on_queries, self.on_tokens = side_by_side(query, gate), side_by_side(key_, value)
+        else:
+            self.on_queries, self.on_tokens = query, side_by_side(key_, value, gate)
         self.norm = HeadNorm(num_heads, width // num_heads)
         self.num_heads = num_heads
         self.causal = causal
-        self.gate_stream = gate_stream
 
     def __call__(
         self,
-        queries: Float[Array, "T N D"],
-        tokens: Float[Array, "T N D"],
+        queries: Float[Array, "*B T N D"],
+        tokens: Float[Array, "*B T N D"],
         context: Context,
-        state: Float[Array, "H K K"],
-    ) -> tuple[Float[Array, "T N D"], Float[Array, "H K K"]]:
+        state: Float[Array, "*B H K K"],
+    ) -> tuple[Float[Array, "*B T N D"], Float[Array, "*B H K K"]]:
         """Mixed features and the state after the last step; `tokens` give keys and values."""
 
         def one_head(
-            q: Array, k: Array, v: Array, decay: Array, state: Array
+            q: Array, k: Array, v: Array, state: Array, decay: Array, reset: Array, present: Array
         ) -> tuple[Array, Array]:
             return retention(
                 q,
                 k,
                 v,
                 decay=decay,
-                reset=context.reset,
-                present=context.present,
+                reset=reset,
+                present=present,
                 state=state,
                 causal=self.causal,
             )
 
-        q, k, v = (
-            self._split(x) for x in (self.query(queries), self.key(tokens), self.value(tokens))
-        )
-        over_heads = jax.vmap(one_head, in_axes=(2, 2, 2, 0, 0), out_axes=(2, 0))
-        y, state = over_heads(q, k, v, context.decays, state)
-        gate = jax.nn.swish(self.gate(queries if self.gate_stream == "query" else tokens))
-        return self.out(gate * self.norm(y).reshape(queries.shape)), state
+        *qkv, gate = self._project(queries, tokens)
+        mix = jax.vmap(one_head, in_axes=(2, 2, 2, 0, 0, None, None), out_axes=(2, 0))
+        for _ in range(queries.ndim - 3):
+            mix = jax.vmap(mix, in_axes=(0, 0, 0, 0, None, 0, 0))
+        q, k, v = (self._split(x) for x in qkv)
+        y, state = mix(q, k, v, state, context.decays, context.reset, context.present)
+        return self.out(jax.nn.swish(gate) * self.norm(y).reshape(queries.shape)), state
 
-    def _split(self, x: Float[Array, "T N D"]) -> Float[Array, "T N H K"]:
+    def _project(self, queries: Array, tokens: Array) -> tuple[Array, Array, Array, Array]:
+        """Q, K, V, G, each of the shape of the inputs."""
+        width = queries.shape[-1]
+        found = jnp.split(self.on_tokens(tokens), self.on_tokens.weight.shape[1] // width, axis=-1)
+        if self.on_queries is None:
+            q, k, v, g = found
+        elif len(found) == 2:
+            (q, g), (k, v) = jnp.split(self.on_queries(queries), 2, axis=-1), found
+        else:
+            q, (k, v, g) = self.on_queries(queries), found
+        return q, k, v, g
+
+    def _split(self, x: Float[Array, "*B T N D"]) -> Float[Array, "*B T N H K"]:
         return x.reshape(*x.shape[:-1], self.num_heads, -1)

@@ -103,8 +103,8 @@ class ObservationEncoder(eqx.Module):
         self.scale = jnp.ones(num_features)
 
     def __call__(
-        self, features: Float[Array, "T N O"], ids: Int[Array, " N"]
-    ) -> Float[Array, "T N D"]:
+        self, features: Float[Array, "*B T N O"], ids: Int[Array, " N"]
+    ) -> Float[Array, "*B T N D"]:
         squares = jnp.sum(features**2, axis=-1, keepdims=True)
         count = features.shape[-1]
         if self.id_scale is not None:
@@ -129,14 +129,12 @@ class EncoderBlock(eqx.Module):
     def __init__(self, key: Array, config: NetworkConfig) -> None:
         keys = jax.random.split(key)
         self.pre_norm, self.norm, self.out_norm = (RMSNorm(config.width) for _ in range(3))
-        self.retention = MultiHeadRetention(
-            keys[0], config.width, config.num_heads, causal=False, gate_stream="query"
-        )
+        self.retention = MultiHeadRetention(keys[0], config.width, config.num_heads, causal=False)
         self.feed_forward = SwiGLU(keys[1], config.width) if config.feed_forward else None
 
     def __call__(
-        self, x: Float[Array, "T N D"], context: Context, state: Float[Array, "H K K"]
-    ) -> tuple[Float[Array, "T N D"], Float[Array, "H K K"]]:
+        self, x: Float[Array, "*B T N D"], context: Context, state: Float[Array, "*B H K K"]
+    ) -> tuple[Float[Array, "*B T N D"], Float[Array, "*B H K K"]]:
         x = self.pre_norm(x)
         mixed, state = self.retention(x, x, context, state)
         y = self.norm(x + mixed)
@@ -160,21 +158,19 @@ class DecoderBlock(eqx.Module):
             RMSNorm(config.width) for _ in range(4)
         )
         self.self_retention, self.cross_retention = (
-            MultiHeadRetention(
-                k, config.width, config.num_heads, causal=True, gate_stream=config.gate_stream
-            )
-            for k in keys[:2]
+            MultiHeadRetention(k, config.width, config.num_heads, causal=True, gate_stream=stream)
+            for k, stream in zip(keys[:2], (None, config.gate_stream), strict=True)
         )
         self.feed_forward = SwiGLU(keys[2], config.width) if config.feed_forward else None
 
     def __call__(
         self,
-        x: Float[Array, "T N D"],
-        encoded: Float[Array, "T N D"],
+        x: Float[Array, "*B T N D"],
+        encoded: Float[Array, "*B T N D"],
         context: Context,
-        self_state: Float[Array, "H K K"],
-        cross_state: Float[Array, "H K K"],
-    ) -> tuple[Float[Array, "T N D"], Float[Array, "H K K"], Float[Array, "H K K"]]:
+        self_state: Float[Array, "*B H K K"],
+        cross_state: Float[Array, "*B H K K"],
+    ) -> tuple[Float[Array, "*B T N D"], Float[Array, "*B H K K"], Float[Array, "*B H K K"]]:
         x = self.pre_norm(x)
         mixed, self_state = self.self_retention(x, x, context, self_state)
         u = self.self_norm(x + mixed)
@@ -184,18 +180,21 @@ class DecoderBlock(eqx.Module):
         return y, self_state, cross_state
 
 
-def latest_choices(actions: Int[Array, "T N"], present: Bool[Array, "T N"]) -> Int[Array, "T N"]:
+Choices = Int[Array, "*B N"]
+
+
+def latest_choices(actions: Choices, present: Bool[Array, "*B N"]) -> Choices:
     """The choice, plus 1, of the last present agent up to each, itself included; 0 if none."""
-    order = jnp.arange(actions.shape[1])
-    latest = jax.lax.cummax(jnp.where(present, order, -1), axis=1)
-    chosen = jnp.take_along_axis(actions, jnp.maximum(latest, 0), 1) + 1
+    order = jnp.arange(actions.shape[-1])
+    latest = jax.lax.cummax(jnp.where(present, order, -1), axis=actions.ndim - 1)
+    chosen = jnp.take_along_axis(actions, jnp.maximum(latest, 0), -1) + 1
     return jnp.where(latest >= 0, chosen, 0)
 
 
-def previous_choices(actions: Int[Array, "T N"], present: Bool[Array, "T N"]) -> Int[Array, "T N"]:
+def previous_choices(actions: Choices, present: Bool[Array, "*B N"]) -> Choices:
     """The same of the agents before each."""
     chosen = latest_choices(actions, present)
-    return jnp.concatenate([jnp.zeros_like(chosen[:, :1]), chosen[:, :-1]], axis=1)
+    return jnp.concatenate([jnp.zeros_like(chosen[..., :1]), chosen[..., :-1]], axis=-1)
 
 
 class Sable(eqx.Module):
@@ -232,18 +231,25 @@ class Sable(eqx.Module):
     def __call__(
         self,
         observation: Observation,
-        actions: Int[Array, "T N"],
+        actions: Int[Array, "*B T N"],
         ids: Int[Array, " N"],
         memory: Memory | None = None,
-    ) -> tuple[Float[Array, "T N D"], Float[Array, "T N D"]]:
-        """Encoder's and decoder's features [T, N, D] for a logged sequence of all agents.
+    ) -> tuple[Float[Array, "*B T N D"], Float[Array, "*B T N D"]]:
+        """Encoder's and decoder's features [*B, T, N, D] for logged sequences of all agents.
 
         The agents stand in the order in which they choose; `ids` says who they are.
         """
-        memory = self.init_memory() if memory is None else memory
-        context = Context(self._decays(), observation.reset, observation.present)
+        batch, reset, present = actions.shape[:-2], observation.reset, observation.present
+        if memory is None:
+            memory = jax.tree.map(
+                lambda x: jnp.broadcast_to(x, (*batch, *x.shape)), self.init_memory()
+            )
+        context = Context(self._decays(), reset, present)
         encoded, _ = self._encode(observation.features, ids, context, memory.encoder)
-        tokens = self._tokens(actions, observation.present, observation.reset, memory.last_action)
+        find_tokens = self._tokens
+        for _ in batch:
+            find_tokens = jax.vmap(find_tokens)
+        tokens = find_tokens(actions, present, reset, memory.last_action)
         decoded, _, _ = self._decode(tokens, encoded, context, memory)
         return encoded, decoded
 
@@ -302,33 +308,37 @@ class Sable(eqx.Module):
         return head_decays(self.config.num_heads, self.config.decay_scale)
 
     def _encode(
-        self, features: Array, ids: Array, context: Context, state: Float[Array, "L H K K"]
-    ) -> tuple[Float[Array, "T N D"], Float[Array, "L H K K"]]:
+        self, features: Array, ids: Array, context: Context, state: Float[Array, "*B L H K K"]
+    ) -> tuple[Float[Array, "*B T N D"], Float[Array, "*B L H K K"]]:
         x = self.observation_encoder(features.astype(self.action_rows.weight.dtype), ids)
         states = []
         for index, block in enumerate(self.encoder_blocks):
-            x, new_state = block(x, context, state[index])
+            x, new_state = block(x, context, state[..., index, :, :, :])
             states.append(new_state)
-        return x, jnp.stack(states)
+        return x, jnp.stack(states, axis=-4)
 
     def _decode(
         self,
-        tokens: Int[Array, "T N"],
-        encoded: Float[Array, "T N D"],
+        tokens: Int[Array, "*B T N"],
+        encoded: Float[Array, "*B T N D"],
         context: Context,
         memory: Memory,
-    ) -> tuple[Float[Array, "T N D"], Float[Array, "L H K K"], Float[Array, "L H K K"]]:
+    ) -> tuple[Float[Array, "*B T N D"], Float[Array, "*B L H K K"], Float[Array, "*B L H K K"]]:
         # A one-hot product, not a lookup: its gradient is a product too, and repeats exactly.
         one_hot = jax.nn.one_hot(tokens, len(self.action_rows.weight))
         x = jax.nn.gelu(self.action_rows(one_hot))
         self_states, cross_states = [], []
         for index, block in enumerate(self.decoder_blocks):
             x, self_state, cross_state = block(
-                x, encoded, context, memory.decoder_self[index], memory.decoder_cross[index]
+                x,
+                encoded,
+                context,
+                memory.decoder_self[..., index, :, :, :],
+                memory.decoder_cross[..., index, :, :, :],
             )
             self_states.append(self_state)
             cross_states.append(cross_state)
-        return x, jnp.stack(self_states), jnp.stack(cross_states)
+        return x, jnp.stack(self_states, axis=-4), jnp.stack(cross_states, axis=-4)
 
     def _tokens(
         self,

@@ -178,16 +178,18 @@ class Transformer(eqx.Module):
         return ()
 
     def __call__(
-        self, observation: Observation, actions: Int[Array, "T N"], ids: Int[Array, " N"]
-    ) -> tuple[Float[Array, "T N D"], Float[Array, "T N D"]]:
-        """Encoder's and decoder's features [T, N, D]; agents stand in the order of `ids`."""
+        self, observation: Observation, actions: Int[Array, "*B T N"], ids: Int[Array, " N"]
+    ) -> tuple[Float[Array, "*B T N D"], Float[Array, "*B T N D"]]:
+        """Encoder's and decoder's features; agents stand in the order of `ids`."""
         tokens = previous_choices(actions, observation.present)
 
         def one_step(features: Array, present: Array, tokens: Array) -> tuple[Array, Array]:
             encoded = self._encode(features, ids, present)
             return encoded, self._decode(tokens, encoded, present)
 
-        return jax.vmap(one_step)(observation.features, observation.present, tokens)
+        for _ in actions.shape[:-1]:
+            one_step = jax.vmap(one_step)
+        return one_step(observation.features, observation.present, tokens)
 
     def act(
         self,
@@ -204,7 +206,7 @@ class Transformer(eqx.Module):
             actions: Int[Array, " N"], inputs: tuple[Array, Array, Array]
         ) -> tuple[Array, Any]:
             agent, legal, key = inputs
-            tokens = previous_choices(actions[None], present[None])[0]
+            tokens = previous_choices(actions, present)
             features = self._decode(tokens, encoded, present)
             action, info = choose(features[agent], legal, key)
             return actions.at[agent].set(action), info
