@@ -32,7 +32,7 @@ class IndependentConfig:
 def independent_log_probs(network: RecurrentNetwork, window: Window) -> Float[Array, "B T N A"]:
     """The network's outputs over logged sequences, as logits."""
     observation = window.observation
-    return masked_log_softmax(jax.vmap(network)(observation), observation.legal)
+    return masked_log_softmax(network(observation), observation.legal)
 
 
 def independent_policy(network: RecurrentNetwork, greedy: bool) -> Policy:

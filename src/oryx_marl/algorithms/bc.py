@@ -3,7 +3,6 @@ actions)."""
 
 from dataclasses import dataclass
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -49,7 +48,7 @@ class BC(OfflineLearner):
     def loss(
         self, network: RecurrentNetwork, target: RecurrentNetwork, window: Window, key: Array
     ) -> tuple[Float[Array, ""], Metrics]:
-        return clone_loss(jax.vmap(network)(window.observation), window)
+        return clone_loss(network(window.observation), window)
 
     def log_probs(self, weights: RecurrentNetwork, window: Window) -> Float[Array, "B T N A"]:
         return independent_log_probs(weights, window)

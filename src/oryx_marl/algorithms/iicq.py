@@ -18,7 +18,7 @@ from oryx_marl.algorithms._learner import (
     require_discrete,
 )
 from oryx_marl.algorithms.base import Metrics, Policy
-from oryx_marl.networks.recurrent import RecurrentConfig, RecurrentNetwork
+from oryx_marl.networks.recurrent import RecurrentConfig, RecurrentNetwork, run_together
 from oryx_marl.types import Spec, Window
 
 
@@ -67,8 +67,8 @@ class IndependentICQ(OfflineLearner):
             policy_temperature=config.policy_temperature,
             value_temperature=config.value_temperature,
         )
-        logits, q = jax.vmap(network.actor)(seen), jax.vmap(network.critic)(seen)
-        return icq_loss(logits, q, jax.vmap(target.critic)(seen), window, settings)
+        logits, q, target_q = run_together((network.actor, network.critic, target.critic), seen)
+        return icq_loss(logits, q, target_q, window, settings)
 
     def move_target(
         self, network: ActorCritic, target: ActorCritic, count: Int[Array, ""]

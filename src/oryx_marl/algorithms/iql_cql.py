@@ -19,7 +19,7 @@ from oryx_marl.algorithms._learner import (
     require_discrete,
 )
 from oryx_marl.algorithms.base import Metrics, Policy
-from oryx_marl.networks.recurrent import RecurrentNetwork
+from oryx_marl.networks.recurrent import RecurrentNetwork, run_together
 from oryx_marl.ops.distributions import take_action
 from oryx_marl.ops.masked import masked_mean
 from oryx_marl.ops.returns import td_rows
@@ -82,7 +82,8 @@ class ConservativeQ(OfflineLearner):
         self, network: RecurrentNetwork, target: RecurrentNetwork, window: Window, key: Array
     ) -> tuple[Float[Array, ""], Metrics]:
         seen = window.observation
-        return loss(jax.vmap(network)(seen), jax.vmap(target)(seen), window, self.config)
+        q, target_q = run_together((network, target), seen)
+        return loss(q, target_q, window, self.config)
 
     def move_target(
         self, network: RecurrentNetwork, target: RecurrentNetwork, count: Int[Array, ""]

@@ -14,6 +14,7 @@ from oryx_marl.algorithms._learner import OfflineLearner, copy_every, require_di
 from oryx_marl.algorithms.base import Metrics, Policy
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.mixer import QMixer
+from oryx_marl.networks.recurrent import run_together
 from oryx_marl.ops import icq
 from oryx_marl.ops.distributions import entropy, masked_log_softmax, take_action
 from oryx_marl.ops.masked import masked_mean
@@ -121,10 +122,11 @@ class MAICQ(OfflineLearner):
         seen, state = window.observation, window.state
         if state is None:
             raise OryxError(NO_STATE)
-        logits, q = jax.vmap(network.agents.actor)(seen), jax.vmap(network.agents.critic)(seen)
+        networks = network.agents.actor, network.agents.critic, target.agents.critic
+        logits, q, target_q = run_together(networks, seen)
         taken, target_taken = (
             jnp.where(seen.present, take_action(values, window.actions), 0)
-            for values in (q, jax.vmap(target.agents.critic)(seen))
+            for values in (q, target_q)
         )
         values = TeamValues(network.mixer(taken, state), target.mixer(target_taken, state))
         critic, targets, rows = team_loss(values, window, self.config)

@@ -1,15 +1,17 @@
 """A recurrent network that sees one agent at a time; all agents share its weights."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.nn.initializers import lecun_normal
-from jaxtyping import Array, Bool, Float, Num
+from jaxtyping import Array, Float, Num
 
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.layers import Dense
+from oryx_marl.ops.gru import gru, step
 from oryx_marl.types import Observation, Spec
 
 
@@ -48,32 +50,38 @@ class RecurrentNetwork(eqx.Module):
         """Memory at the start of an episode."""
         return jnp.zeros((self.num_agents, self.cell.hidden_size))
 
-    def __call__(self, observation: Observation) -> Float[Array, "T N K"]:
-        """Outputs for a logged sequence; memory begins empty and is emptied at resets."""
-        _, memories = jax.lax.scan(
-            lambda memory, inputs: self._remember(memory, inputs),  # a method cannot be hashed
-            self.init_memory(),
-            (self._encode(observation.features), observation.reset),
-        )
-        return self.out(jax.nn.relu(memories))
+    def __call__(self, observation: Observation) -> Float[Array, "B T N K"]:
+        """Outputs for logged sequences; memory begins empty and is emptied at resets."""
+        features, reset = (jnp.moveaxis(x, 1, 0) for x in (observation.features, observation.reset))
+        reset = jnp.broadcast_to(reset[..., None], features.shape[:-1])
+        memories = gru(self._add(features), reset, *self._past())
+        return jnp.moveaxis(self.out(jax.nn.relu(memories)), 0, 1)
 
     def step(
         self, memory: Float[Array, "N W"], observation: Observation
     ) -> tuple[Float[Array, "N W"], Float[Array, "N K"]]:
         """Outputs for one step, and the memory after it."""
-        memory, _ = self._remember(memory, (self._encode(observation.features), observation.reset))
+        memory = jnp.where(observation.reset, 0, memory)
+        added = self._add(observation.features)
+        memory = step(added, memory, *self._past())
         return memory, self.out(jax.nn.relu(memory))
 
-    def _encode(self, features: Num[Array, "*T N O"]) -> Float[Array, "*T N H"]:
+    def _add(self, features: Num[Array, "*T N O"]) -> Float[Array, "*T N 3W"]:
+        """What the features add to the gates."""
         ids = jnp.broadcast_to(jnp.eye(self.num_agents), (*features.shape[:-1], self.num_agents))
         inputs = jnp.concatenate([ids, features.astype(ids.dtype)], axis=-1)
-        return jax.nn.relu(self.encoder(inputs))
+        assert self.cell.bias is not None
+        return jax.nn.relu(self.encoder(inputs)) @ self.cell.weight_ih.T + self.cell.bias
 
-    def _remember(
-        self,
-        memory: Float[Array, "N W"],
-        inputs: tuple[Float[Array, "N H"], Bool[Array, ""]],
-    ) -> tuple[Float[Array, "N W"], Float[Array, "N W"]]:
-        encoded, reset = inputs
-        memory = jax.vmap(self.cell)(encoded, jnp.where(reset, 0, memory))
-        return memory, memory
+    def _past(self) -> tuple[Float[Array, "W 3W"], Float[Array, " W"]]:
+        """Weight and bias of what the memory adds."""
+        assert self.cell.bias_n is not None
+        return self.cell.weight_hh.T, self.cell.bias_n
+
+
+def run_together(
+    networks: Sequence[RecurrentNetwork], observation: Observation
+) -> Float[Array, "M B T N K"]:
+    """Outputs of several networks of one shape: step by step once, not once for each."""
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *networks)
+    return jax.vmap(lambda network: network(observation))(stacked)

@@ -1,0 +1,86 @@
+"""A gated recurrent unit over time, given what its inputs add to the gates.
+
+Only what must wait for the step before is done step by step, forward and backward. All else, the
+gradient of the weights too, is one product over all steps.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+Steps = Float[Array, "T *B W"]
+Gates = Float[Array, "T *B 3W"]
+"""Reset, update and new gate, side by side."""
+Weight = Float[Array, "W 3W"]
+
+
+def gates(
+    added: Float[Array, "*B 3W"],
+    memory: Float[Array, "*B W"],
+    weight: Weight,
+    bias: Float[Array, " W"],
+) -> tuple[Array, Array, Array, Array]:
+    """Reset r, update z, new n, and what r scales within n."""
+    r_in, z_in, n_in = jnp.split(added, 3, axis=-1)
+    r_past, z_past, n_past = jnp.split(memory @ weight, 3, axis=-1)
+    scaled = n_past + bias
+    r = jax.nn.sigmoid(r_in + r_past)
+    return r, jax.nn.sigmoid(z_in + z_past), jnp.tanh(n_in + r * scaled), scaled
+
+
+def step(added: Array, memory: Array, weight: Weight, bias: Array) -> Array:
+    """The memory after one step: n + z (memory - n)."""
+    _, z, n, _ = gates(added, memory, weight, bias)
+    return n + z * (memory - n)
+
+
+@jax.custom_vjp
+def gru(
+    added: Gates, reset: Bool[Array, "T *B"], weight: Weight, bias: Float[Array, " W"]
+) -> Steps:
+    """The memory after each step; it begins empty and is emptied at resets."""
+
+    def one_step(memory: Array, inputs: tuple[Array, Array]) -> tuple[Array, Array]:
+        added, reset = inputs
+        memory = step(added, jnp.where(reset[..., None], 0, memory), weight, bias)
+        return memory, memory
+
+    start = jnp.zeros((*added.shape[1:-1], weight.shape[0]), added.dtype)
+    return jax.lax.scan(one_step, start, (added, reset))[1]
+
+
+def _forward(added: Array, reset: Array, weight: Array, bias: Array) -> tuple[Array, tuple]:
+    memories = gru(added, reset, weight, bias)
+    return memories, (added, reset, weight, bias, memories)
+
+
+def _backward(kept: tuple, wanted: Steps) -> tuple[Array, None, Array, Array]:
+    """With h' = n + z (h - n): from dh' to the gates of the step, and on to h."""
+    added, reset, weight, bias, memories = kept
+    before = jnp.concatenate([jnp.zeros_like(memories[:1]), memories[:-1]])
+    before = jnp.where(reset[..., None], 0, before)
+    r, z, n, scaled = gates(added, before, weight, bias)
+    # What dh' is multiplied with, gate by gate.
+    to_new = (1 - z) * (1 - n**2)
+    to_update = (before - n) * z * (1 - z)
+    to_reset = to_new * scaled * r * (1 - r)
+    factors = jnp.concatenate([to_reset, to_update, to_new * r], axis=-1)
+    past = weight.T
+
+    def one_step(carry: Array, inputs: tuple[Array, ...]) -> tuple[Array, Array]:
+        wanted, factors, z, reset = inputs
+        change = wanted + carry
+        onward = change * z + (jnp.tile(change, 3) * factors) @ past
+        return jnp.where(reset[..., None], 0, onward), change
+
+    inputs = (wanted, factors, z, reset)
+    changes = jax.lax.scan(one_step, jnp.zeros_like(wanted[0]), inputs, reverse=True)[1]
+    in_past = jnp.tile(changes, 3) * factors
+    flat_before, flat_past = (x.reshape(-1, x.shape[-1]) for x in (before, in_past))
+    width = weight.shape[0]
+    in_new = changes * to_new
+    for_added = jnp.concatenate([in_past[..., : 2 * width], in_new], axis=-1)
+    return for_added, None, flat_before.T @ flat_past, flat_past[:, 2 * width :].sum(axis=0)
+
+
+gru.defvjp(_forward, _backward)
