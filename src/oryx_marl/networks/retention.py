@@ -1,5 +1,6 @@
 """Multi-head retention with weights, on top of the parameter-free forms in ops."""
 
+import functools
 from typing import Literal, NamedTuple
 
 import equinox as eqx
@@ -9,7 +10,9 @@ from jax.nn.initializers import normal
 from jaxtyping import Array, Bool, Float
 
 from oryx_marl.networks.layers import Dense, side_by_side
+from oryx_marl.ops import retention_kernel
 from oryx_marl.ops.retention import retention
+from oryx_marl.ops.retention_kernel import Layout, gated_retention
 
 
 class Context(NamedTuple):
@@ -82,9 +85,43 @@ class MultiHeadRetention(eqx.Module):
         state: Float[Array, "*B H K K"],
     ) -> tuple[Float[Array, "*B T N D"], Float[Array, "*B H K K"]]:
         """Mixed features and the state after the last step; `tokens` give keys and values."""
+        sources, columns = self._project(queries, tokens)
+        num_steps, num_agents, width = queries.shape[-3:]
+        has_kernel = retention_kernel.pays(num_steps, num_agents, width // self.num_heads)
+        layout = Layout(columns, num_agents, self.num_heads, self.causal)
+        mix = functools.partial(gated_retention if has_kernel else self._mix, layout)
+        for _ in range(queries.ndim - 3):
+            mix = jax.vmap(mix, in_axes=(0, 0, 0, 0, None, None))
+        y, state = mix(sources, state, context.reset, context.present, context.decays, self.norm)
+        return self.out(y), state
+
+    def _project(
+        self, queries: Array, tokens: Array
+    ) -> tuple[tuple[Array, ...], tuple[tuple[int, int], ...]]:
+        """Products of the inputs, and where Q, K, V and G stand in them."""
+        on_tokens = self.on_tokens(tokens)
+        if self.on_queries is None:
+            return (on_tokens,), ((0, 0), (0, 1), (0, 2), (0, 3))
+        on_queries, width = self.on_queries(queries), queries.shape[-1]
+        gated = (0, 1) if on_queries.shape[-1] > width else (1, 2)
+        return (on_queries, on_tokens), ((0, 0), (1, 0), (1, 1), gated)
+
+    def _mix(
+        self,
+        layout: Layout,
+        sources: tuple[Float[Array, "T N _"], ...],
+        state: Float[Array, "H K K"],
+        reset: Bool[Array, " T"],
+        present: Bool[Array, "T N"],
+        decays: Float[Array, " H"],
+        norm: HeadNorm,
+    ) -> tuple[Float[Array, "T N D"], Float[Array, "H K K"]]:
+        """swish(G) · norm(retention(Q, K, V)) of one sequence."""
+        split = [x.reshape(*present.shape, -1, *norm.scale.shape) for x in sources]
+        q, k, v, gate = (split[source][:, :, column] for source, column in layout.columns)
 
         def one_head(
-            q: Array, k: Array, v: Array, state: Array, decay: Array, reset: Array, present: Array
+            q: Array, k: Array, v: Array, decay: Array, state: Array
         ) -> tuple[Array, Array]:
             return retention(
                 q,
@@ -97,25 +134,6 @@ class MultiHeadRetention(eqx.Module):
                 causal=self.causal,
             )
 
-        *qkv, gate = self._project(queries, tokens)
-        mix = jax.vmap(one_head, in_axes=(2, 2, 2, 0, 0, None, None), out_axes=(2, 0))
-        for _ in range(queries.ndim - 3):
-            mix = jax.vmap(mix, in_axes=(0, 0, 0, 0, None, 0, 0))
-        q, k, v = (self._split(x) for x in qkv)
-        y, state = mix(q, k, v, state, context.decays, context.reset, context.present)
-        return self.out(jax.nn.swish(gate) * self.norm(y).reshape(queries.shape)), state
-
-    def _project(self, queries: Array, tokens: Array) -> tuple[Array, Array, Array, Array]:
-        """Q, K, V, G, each of the shape of the inputs."""
-        width = queries.shape[-1]
-        found = jnp.split(self.on_tokens(tokens), self.on_tokens.weight.shape[1] // width, axis=-1)
-        if self.on_queries is None:
-            q, k, v, g = found
-        elif len(found) == 2:
-            (q, g), (k, v) = jnp.split(self.on_queries(queries), 2, axis=-1), found
-        else:
-            q, (k, v, g) = self.on_queries(queries), found
-        return q, k, v, g
-
-    def _split(self, x: Float[Array, "*B T N D"]) -> Float[Array, "*B T N H K"]:
-        return x.reshape(*x.shape[:-1], self.num_heads, -1)
+        over_heads = jax.vmap(one_head, in_axes=(2, 2, 2, 0, 0), out_axes=(2, 0))
+        y, state = over_heads(q, k, v, decays, state)
+        return (jax.nn.swish(gate) * norm(y)).reshape(*present.shape, -1), state
