@@ -9,8 +9,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int
 
+from oryx_marl.algorithms._learner import adam_on_one_vector
 from oryx_marl.algorithms.base import Metrics, Policy
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.layers import Head
@@ -213,10 +215,8 @@ class SablePPO:
 
     @property
     def _optimiser(self) -> optax.GradientTransformation:
-        return optax.chain(
-            optax.clip_by_global_norm(self.config.max_gradient_norm),
-            optax.adam(self.config.learning_rate, eps=1e-5),
-        )
+        config = self.config
+        return adam_on_one_vector(config.learning_rate, config.max_gradient_norm, epsilon=1e-5)
 
     def init(self, key: Array) -> LearnerState:
         network = Network(key, self.spec, self.config.network)
@@ -257,7 +257,7 @@ class SablePPO:
         gradients, metrics = jax.grad(loss, has_aux=True)(
             state.network, behaviour, part, ids, self.config
         )
-        metrics["gradient_norm"] = optax.tree.norm(gradients)
+        metrics["gradient_norm"] = jnp.linalg.norm(ravel_pytree(gradients)[0])
         updates, optimiser = self._optimiser.update(gradients, state.optimiser, state.network)
         return LearnerState(optax.apply_updates(state.network, updates), optimiser), metrics
 

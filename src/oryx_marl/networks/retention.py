@@ -40,6 +40,36 @@ class HeadNorm(eqx.Module):
         return centred * jax.lax.rsqrt(variance + self.epsilon) * self.scale + self.shift
 
 
+def mix(
+    layout: Layout,
+    sources: tuple[Float[Array, "T N _"], ...],
+    state: Float[Array, "H K K"],
+    reset: Bool[Array, " T"],
+    present: Bool[Array, "T N"],
+    decays: Float[Array, " H"],
+    norm: HeadNorm,
+) -> tuple[Float[Array, "T N D"], Float[Array, "H K K"]]:
+    """swish(G) · norm(retention(Q, K, V)) of one sequence."""
+    split = [x.reshape(*present.shape, -1, *norm.scale.shape) for x in sources]
+    q, k, v, gate = (split[source][:, :, column] for source, column in layout.columns)
+
+    def one_head(q: Array, k: Array, v: Array, decay: Array, state: Array) -> tuple[Array, Array]:
+        return retention(
+            q,
+            k,
+            v,
+            decay=decay,
+            reset=reset,
+            present=present,
+            state=state,
+            causal=layout.causal,
+        )
+
+    over_heads = jax.vmap(one_head, in_axes=(2, 2, 2, 0, 0), out_axes=(2, 0))
+    y, state = over_heads(q, k, v, decays, state)
+    return (jax.nn.swish(gate) * norm(y)).reshape(*present.shape, -1), state
+
+
 class MultiHeadRetention(eqx.Module):
     """(swish(G) · norm(retention(Q, K, V))) W_o, with Q, K, V and G products of the inputs.
 
@@ -89,10 +119,10 @@ class MultiHeadRetention(eqx.Module):
         num_steps, num_agents, width = queries.shape[-3:]
         has_kernel = retention_kernel.pays(num_steps, num_agents, width // self.num_heads)
         layout = Layout(columns, num_agents, self.num_heads, self.causal)
-        mix = functools.partial(gated_retention if has_kernel else self._mix, layout)
+        one = functools.partial(gated_retention if has_kernel else mix, layout)
         for _ in range(queries.ndim - 3):
-            mix = jax.vmap(mix, in_axes=(0, 0, 0, 0, None, None))
-        y, state = mix(sources, state, context.reset, context.present, context.decays, self.norm)
+            one = jax.vmap(one, in_axes=(0, 0, 0, 0, None, None))
+        y, state = one(sources, state, context.reset, context.present, context.decays, self.norm)
         return self.out(y), state
 
     def _project(
@@ -105,35 +135,3 @@ class MultiHeadRetention(eqx.Module):
         on_queries, width = self.on_queries(queries), queries.shape[-1]
         gated = (0, 1) if on_queries.shape[-1] > width else (1, 2)
         return (on_queries, on_tokens), ((0, 0), (1, 0), (1, 1), gated)
-
-    def _mix(
-        self,
-        layout: Layout,
-        sources: tuple[Float[Array, "T N _"], ...],
-        state: Float[Array, "H K K"],
-        reset: Bool[Array, " T"],
-        present: Bool[Array, "T N"],
-        decays: Float[Array, " H"],
-        norm: HeadNorm,
-    ) -> tuple[Float[Array, "T N D"], Float[Array, "H K K"]]:
-        """swish(G) · norm(retention(Q, K, V)) of one sequence."""
-        split = [x.reshape(*present.shape, -1, *norm.scale.shape) for x in sources]
-        q, k, v, gate = (split[source][:, :, column] for source, column in layout.columns)
-
-        def one_head(
-            q: Array, k: Array, v: Array, decay: Array, state: Array
-        ) -> tuple[Array, Array]:
-            return retention(
-                q,
-                k,
-                v,
-                decay=decay,
-                reset=reset,
-                present=present,
-                state=state,
-                causal=self.causal,
-            )
-
-        over_heads = jax.vmap(one_head, in_axes=(2, 2, 2, 0, 0), out_axes=(2, 0))
-        y, state = over_heads(q, k, v, decays, state)
-        return (jax.nn.swish(gate) * norm(y)).reshape(*present.shape, -1), state

@@ -39,7 +39,7 @@ class Chunks(NamedTuple):
     steps: int
     tokens: int
     padded: int
-    count: int
+    number: int
 
 
 def pays(num_steps: int, num_agents: int, head_width: int) -> bool:
@@ -194,8 +194,8 @@ def _forward_kernel(layout: Layout, chunks: Chunks, num_steps: int, *refs: Any) 
         walk.write(out, 0, y, chunk)
         return state
 
-    last = jax.lax.fori_loop(0, chunks.count, one_chunk, plgpu.load(state.at[head]))
-    plgpu.store(states.at[head, jnp.int32(chunks.count)], last)
+    last = jax.lax.fori_loop(0, chunks.number, one_chunk, plgpu.load(state.at[head]))
+    plgpu.store(states.at[head, jnp.int32(chunks.number)], last)
 
 
 def _backward_kernel(layout: Layout, chunks: Chunks, num_steps: int, *refs: Any) -> None:
@@ -209,7 +209,7 @@ def _backward_kernel(layout: Layout, chunks: Chunks, num_steps: int, *refs: Any)
     scale, shift = plgpu.load(scale.at[head]), plgpu.load(shift.at[head])
 
     def one_chunk(number: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        chunk = chunks.count - 1 - number
+        chunk = chunks.number - 1 - number
         for_state, for_scale, for_shift = carry
         state, weights = plgpu.load(states.at[head, chunk]), walk.weights(chunk)
         _, pull = jax.vjp(
@@ -226,7 +226,7 @@ def _backward_kernel(layout: Layout, chunks: Chunks, num_steps: int, *refs: Any)
         return for_state, for_scale + more_scale, for_shift + more_shift
 
     start = (plgpu.load(wanted_state.at[head]), jnp.zeros_like(scale), jnp.zeros_like(shift))
-    found = jax.lax.fori_loop(0, chunks.count, one_chunk, start)
+    found = jax.lax.fori_loop(0, chunks.number, one_chunk, start)
     for ref, value in zip((for_state, for_scale, for_shift), found, strict=True):
         plgpu.store(ref.at[head], value)
 
@@ -254,7 +254,7 @@ def _mix_forward(
         grid=(heads,),
         out_shape=(
             jax.ShapeDtypeStruct((rows, heads * width), state.dtype),
-            jax.ShapeDtypeStruct((heads, chunks.count + 1, width, width), state.dtype),
+            jax.ShapeDtypeStruct((heads, chunks.number + 1, width, width), state.dtype),
         ),
         compiler_params=plgpu.CompilerParams(num_warps=4, num_stages=2),
         interpret=layout.interpret,

@@ -1,0 +1,116 @@
+"""The GPU kernel equals the plain form, values and gradients; run here by Pallas's interpreter."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from oryx_marl.networks.retention import HeadNorm, mix
+from oryx_marl.ops.retention_kernel import Layout, cut, gated_retention, pays
+
+HEADS, WIDTH = 2, 16
+SELF = ((0, 0), (0, 1), (0, 2), (0, 3))
+CROSS = ((0, 0), (1, 0), (1, 1), (1, 2))
+CROSS_QUERY_GATES = ((0, 0), (1, 0), (1, 1), (0, 1))
+CASES = {
+    # columns, steps, agents, causal: one chunk; several, the last one shorter; one step each
+    "few agents": (SELF, 20, 2, False),
+    "chunks of several steps": (CROSS, 7, 10, True),
+    "chunks of one step": (CROSS_QUERY_GATES, 3, 50, True),
+    "all agents of a step": (SELF, 5, 23, False),
+}
+
+
+def make(columns: tuple, steps: int, agents: int) -> tuple[Any, ...]:
+    """Sources, state, reset, present, decays and norm; a reset in the middle, some absent."""
+    keys = jax.random.split(jax.random.key(0), 7)
+    sources = tuple(
+        jax.random.normal(
+            keys[number],
+            (steps, agents, sum(s == number for s, _ in columns) * HEADS * WIDTH),
+        )
+        for number in {source for source, _ in columns}
+    )
+    norm = HeadNorm(HEADS, WIDTH)
+    moved = [
+        x + 0.1 * jax.random.normal(k, x.shape)
+        for k, x in zip(keys[2:4], (norm.scale, norm.shift), strict=True)
+    ]
+    object.__setattr__(norm, "scale", moved[0])
+    object.__setattr__(norm, "shift", moved[1])
+    state = jax.random.normal(keys[4], (HEADS, WIDTH, WIDTH))
+    reset = jnp.zeros(steps, bool).at[2].set(True)
+    present = jax.random.bernoulli(keys[5], 0.8, (steps, agents))
+    return sources, state, reset, present, jnp.array([0.9, 0.7]), norm
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_kernel_is_the_plain_form(case: str) -> None:
+    columns, steps, agents, causal = CASES[case]
+    sources, state, reset, present, decays, norm = make(columns, steps, agents)
+    layout = Layout(columns, agents, HEADS, causal, interpret=True)
+    towards = jax.random.normal(jax.random.key(2), (steps, agents, HEADS * WIDTH))
+
+    def score(form: Any, sources: Any, state: Any, norm: Any) -> tuple[jax.Array, Any]:
+        y, after = form(layout, sources, state, reset, present, decays, norm)
+        return jnp.sum(y * towards) + jnp.sum(after**2), (y, after)
+
+    both = [
+        jax.jit(jax.value_and_grad(score, argnums=(1, 2, 3), has_aux=True), static_argnums=0)(
+            form, sources, state, norm
+        )
+        for form in (gated_retention, mix)
+    ]
+    (_, values), gradients = both[0]
+    (_, expected_values), expected = both[1]
+    for found, wanted in zip(
+        jax.tree.leaves((values, gradients)),
+        jax.tree.leaves((expected_values, expected)),
+        strict=True,
+    ):
+        assert np.abs(wanted).max() > 0.1
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_kernel_is_the_plain_form_over_batches_and_seeds() -> None:
+    """Vectorised over sequences that share their weights, and over seeds that do not."""
+    columns, steps, agents, causal = CASES["few agents"]
+    sources, state, _, _, decays, norm = make(columns, steps, agents)
+    # A token that sees one key alone has no gradient but rounding: the norm takes its length away.
+    reset, present = jnp.zeros(steps, bool), jnp.ones((steps, agents), bool)
+    layout = Layout(columns, agents, HEADS, causal, interpret=True)
+    many = jnp.stack([sources[0] * x for x in (1.0, 0.5, -1.0, 2.0)]).reshape(
+        2, 2, *sources[0].shape
+    )
+    norms = jax.tree.map(lambda x: jnp.stack([x, 2 * x]), norm)
+
+    def score(form: Any, source: jax.Array, norm: Any) -> jax.Array:
+        one = lambda source: form(layout, (source,), state, reset, present, decays, norm)[0]  # noqa: E731
+        return jnp.sum(jax.vmap(one)(source) ** 3)
+
+    found, expected = (
+        jax.jit(jax.vmap(jax.grad(score, argnums=(1, 2)), in_axes=(None, 0, 0)), static_argnums=0)(
+            form, many, norms
+        )
+        for form in (gated_retention, mix)
+    )
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3), found, expected
+    )
+
+
+def test_chunks_hold_whole_steps() -> None:
+    assert cut(20, 2) == (20, 40, 64, 1)
+    assert cut(20, 10) == (6, 60, 64, 4)
+    assert cut(20, 50) == (1, 50, 64, 20)
+    assert cut(3, 1) == (3, 3, 16, 1)
+
+
+def test_only_a_gpu_and_fitting_sizes_use_it() -> None:
+    is_gpu = jax.default_backend() == "gpu"
+    assert pays(20, 2, 64) == is_gpu
+    assert not pays(20, 65, 64)
+    assert not pays(20, 2, 48)
+    assert not pays(1, 2, 64)
