@@ -273,6 +273,7 @@ def tables(out: Path) -> dict[str, str]:
         "tmaze_main": main_row(records),
         "tmaze_data": data_table(records),
         "tmaze_sable": sable_table(records),
+        "tmaze_bench": Path("results/bench/tmaze/table.md").read_text().strip(),
     }
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from oryx_marl.networks.retention import HeadNorm, mix
-from oryx_marl.ops.retention_kernel import Layout, cut, gated_retention, pays
+from oryx_marl.ops.retention import Layout, has_kernel
+from oryx_marl.ops.retention_kernel import cut, gated_retention
 
 HEADS, WIDTH = 2, 16
 SELF = ((0, 0), (0, 1), (0, 2), (0, 3))
@@ -108,9 +109,12 @@ def test_chunks_hold_whole_steps() -> None:
     assert cut(3, 1) == (3, 3, 16, 1)
 
 
-def test_only_a_gpu_and_fitting_sizes_use_it() -> None:
+def test_only_who_asks_on_a_gpu_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
     is_gpu = jax.default_backend() == "gpu"
-    assert pays(20, 2, 64) == is_gpu
-    assert not pays(20, 65, 64)
-    assert not pays(20, 2, 48)
-    assert not pays(1, 2, 64)
+    monkeypatch.setenv("ORYX_KERNELS", "1")
+    assert has_kernel(20, 2, 64) == is_gpu
+    assert not has_kernel(20, 65, 64)
+    assert not has_kernel(20, 2, 48)
+    assert not has_kernel(1, 2, 64)
+    monkeypatch.delenv("ORYX_KERNELS")
+    assert not has_kernel(20, 2, 64)

@@ -67,7 +67,9 @@ class Bench:
     def write_tables(self) -> None:
         """The table as Markdown and CSV, and all scores as marl-eval reads them."""
         found = make_table(self.suite, self.records())
-        _write_text(self.out / "table.md", table.markdown(found))
+        missing = "; ".join(f"{variant} on `{data}`" for variant, data in self.missing())
+        note = f"\nNot run yet: {missing}.\n" if missing else ""
+        _write_text(self.out / "table.md", table.markdown(found) + note)
         _write_text(self.out / "table.csv", table.csv(found))
         merged: dict[str, Any] = {}
         for record in self.records().values():

@@ -10,9 +10,7 @@ from jax.nn.initializers import normal
 from jaxtyping import Array, Bool, Float
 
 from oryx_marl.networks.layers import Dense, side_by_side
-from oryx_marl.ops import retention_kernel
-from oryx_marl.ops.retention import retention
-from oryx_marl.ops.retention_kernel import Layout, gated_retention
+from oryx_marl.ops.retention import Layout, has_kernel, retention
 
 
 class Context(NamedTuple):
@@ -117,9 +115,12 @@ class MultiHeadRetention(eqx.Module):
         """Mixed features and the state after the last step; `tokens` give keys and values."""
         sources, columns = self._project(queries, tokens)
         num_steps, num_agents, width = queries.shape[-3:]
-        has_kernel = retention_kernel.pays(num_steps, num_agents, width // self.num_heads)
         layout = Layout(columns, num_agents, self.num_heads, self.causal)
-        one = functools.partial(gated_retention if has_kernel else mix, layout)
+        one = functools.partial(mix, layout)
+        if has_kernel(num_steps, num_agents, width // self.num_heads):
+            from oryx_marl.ops.retention_kernel import gated_retention  # needs parts of Pallas
+
+            one = functools.partial(gated_retention, layout)
         for _ in range(queries.ndim - 3):
             one = jax.vmap(one, in_axes=(0, 0, 0, 0, None, None))
         y, state = one(sources, state, context.reset, context.present, context.decays, self.norm)

@@ -9,7 +9,8 @@ Tokens are ordered by time, then agent. For one head with decay κ per time step
 sequence and one head, and returns y and the state after the last step.
 """
 
-from typing import Literal
+import os
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +21,26 @@ Tokens = Float[Array, "T N K"]
 State = Float[Array, "K K"]
 
 MAX_CHUNK = 64
-"""Agents of one step that the blockwise causal form puts into one product."""
+"""Tokens that the blockwise causal form and the kernel put into one product."""
+
+
+class Layout(NamedTuple):
+    """What gated retention (networks/retention.py) is compiled for."""
+
+    columns: tuple[tuple[int, int], ...]
+    """Where Q, K, V and G stand: number of the source, and place in it."""
+    num_agents: int
+    num_heads: int
+    causal: bool
+    interpret: bool = False
+    """Run the kernel without a GPU, slowly: for tests."""
+
+
+def has_kernel(num_steps: int, num_agents: int, head_width: int) -> bool:
+    """Whether ops/retention_kernel.py is asked for ($ORYX_KERNELS=1), and does these sizes here."""
+    is_small = num_agents <= MAX_CHUNK and head_width in (16, 32, 64, 128)
+    asked = os.environ.get("ORYX_KERNELS") == "1" and jax.default_backend() == "gpu"
+    return asked and is_small and num_steps > 1
 
 
 def retention(

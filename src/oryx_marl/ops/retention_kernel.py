@@ -16,21 +16,9 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plgpu
 from jaxtyping import Array, Bool, Float
 
-MOST_TOKENS = 64
-"""Tokens of a chunk; steps of more agents than that are left to the plain forms."""
+from oryx_marl.ops.retention import MAX_CHUNK, Layout
+
 EPSILON = 1e-6
-
-
-class Layout(NamedTuple):
-    """What a kernel is compiled for."""
-
-    columns: tuple[tuple[int, int], ...]
-    """Where Q, K, V and G stand: number of the source, and place in it."""
-    num_agents: int
-    num_heads: int
-    causal: bool
-    interpret: bool = False
-    """Run without a GPU, slowly: for tests."""
 
 
 class Chunks(NamedTuple):
@@ -42,15 +30,9 @@ class Chunks(NamedTuple):
     number: int
 
 
-def pays(num_steps: int, num_agents: int, head_width: int) -> bool:
-    """Whether there is a kernel for these sizes and this machine."""
-    is_small = num_agents <= MOST_TOKENS and head_width in (16, 32, 64, 128)
-    return is_small and num_steps > 1 and jax.default_backend() == "gpu"
-
-
 def cut(num_steps: int, num_agents: int) -> Chunks:
     """As many whole steps in a chunk as fit."""
-    steps = min(num_steps, MOST_TOKENS // num_agents)
+    steps = min(num_steps, MAX_CHUNK // num_agents)
     tokens = steps * num_agents
     padded = max(16, pl.next_power_of_2(tokens))
     return Chunks(steps, tokens, padded, pl.cdiv(num_steps, steps))
