@@ -1,5 +1,6 @@
-"""The GPU kernel equals the plain form, values and gradients; run here by Pallas's interpreter."""
+"""The GPU kernel equals the plain form, values and gradients; without a GPU it is interpreted."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -12,6 +13,7 @@ from oryx_marl.ops.retention import Layout, has_kernel
 from oryx_marl.ops.retention_kernel import cut, gated_retention
 
 HEADS, WIDTH = 2, 16
+INTERPRET = jax.default_backend() != "gpu"
 SELF = ((0, 0), (0, 1), (0, 2), (0, 3))
 CROSS = ((0, 0), (1, 0), (1, 1), (1, 2))
 CROSS_QUERY_GATES = ((0, 0), (1, 0), (1, 1), (0, 1))
@@ -47,11 +49,18 @@ def make(columns: tuple, steps: int, agents: int) -> tuple[Any, ...]:
     return sources, state, reset, present, jnp.array([0.9, 0.7]), norm
 
 
+@pytest.fixture(autouse=True)
+def exact() -> Iterator[None]:
+    """GPUs round the factors of products otherwise."""
+    with jax.default_matmul_precision("highest"):
+        yield
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_kernel_is_the_plain_form(case: str) -> None:
     columns, steps, agents, causal = CASES[case]
     sources, state, reset, present, decays, norm = make(columns, steps, agents)
-    layout = Layout(columns, agents, HEADS, causal, interpret=True)
+    layout = Layout(columns, agents, HEADS, causal, interpret=INTERPRET)
     towards = jax.random.normal(jax.random.key(2), (steps, agents, HEADS * WIDTH))
 
     def score(form: Any, sources: Any, state: Any, norm: Any) -> tuple[jax.Array, Any]:
@@ -81,7 +90,7 @@ def test_kernel_is_the_plain_form_over_batches_and_seeds() -> None:
     sources, state, _, _, decays, norm = make(columns, steps, agents)
     # A token that sees one key alone has no gradient but rounding: the norm takes its length away.
     reset, present = jnp.zeros(steps, bool), jnp.ones((steps, agents), bool)
-    layout = Layout(columns, agents, HEADS, causal, interpret=True)
+    layout = Layout(columns, agents, HEADS, causal, interpret=INTERPRET)
     many = jnp.stack([sources[0] * x for x in (1.0, 0.5, -1.0, 2.0)]).reshape(
         2, 2, *sources[0].shape
     )

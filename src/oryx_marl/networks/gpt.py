@@ -69,7 +69,9 @@ class Block(eqx.Module):
         self.feed_forward = FeedForward(keys[1], config.width, hidden=2 * config.width)
         self.norms = LayerNorm(config.width), LayerNorm(config.width)
 
-    def __call__(self, x: Float[Array, "M D"], seen: Bool[Array, "M M"]) -> Float[Array, "M D"]:
+    def __call__(
+        self, x: Float[Array, "*B M D"], seen: Bool[Array, "*B M M"]
+    ) -> Float[Array, "*B M D"]:
         y = self.norms[0](x)
         x = x + self.attention(y, y, seen)
         return x + self.feed_forward(self.norms[1](x))
@@ -125,15 +127,12 @@ class GPT(eqx.Module):
         order, episode = jnp.arange(len(steps) * per_step), jnp.repeat(began, per_step)
         earlier = (order[:, None] >= order) & (episode[:, None] == episode)
 
-        def one_agent(tokens: Float[Array, "T m D"], present: Bool[Array, " T"]) -> Array:
-            is_itself = order[:, None] == order
-            seen = earlier & (jnp.repeat(present, per_step) | is_itself)
-            x = tokens.reshape(-1, self.config.width)
-            for block in self.blocks:
-                x = block(x, seen)
-            return self.out(self.norm(x[per_step - 1 :: per_step]))
-
-        return jax.vmap(one_agent, in_axes=1, out_axes=1)(tokens, trajectory.present)
+        present = jnp.repeat(trajectory.present.T, per_step, axis=1)  # [N, T m]
+        seen = earlier & (present[:, None] | (order[:, None] == order))
+        x = tokens.swapaxes(0, 1).reshape(len(present), len(order), -1)
+        for block in self.blocks:
+            x = block(x, seen)
+        return self.out(self.norm(x[:, per_step - 1 :: per_step])).swapaxes(0, 1)
 
     def _tokens(self, trajectory: Trajectory) -> Float[Array, "T N m D"]:
         features = trajectory.features.astype(jnp.float32)

@@ -75,17 +75,17 @@ class Attention(eqx.Module):
 
     def __call__(
         self,
-        queries: Float[Array, "N D"],
-        tokens: Float[Array, "N D"],
-        seen: Bool[Array, "N N"],
-    ) -> Float[Array, "N D"]:
+        queries: Float[Array, "*B N D"],
+        tokens: Float[Array, "*B N D"],
+        seen: Bool[Array, "*B N N"],
+    ) -> Float[Array, "*B N D"]:
         q, k, v = (
-            x.reshape(len(x), self.num_heads, -1)
+            x.reshape(*x.shape[:-1], self.num_heads, -1)
             for x in (self.query(queries), self.key(tokens), self.value(tokens))
         )
-        scores = jnp.einsum("nhk,mhk->hnm", q, k) / jnp.sqrt(q.shape[-1])
-        shares = jax.nn.softmax(jnp.where(seen, scores, -jnp.inf), axis=-1)
-        return self.out(jnp.einsum("hnm,mhk->nhk", shares, v).reshape(queries.shape))
+        scores = jnp.einsum("...nhk,...mhk->...hnm", q, k) / jnp.sqrt(q.shape[-1])
+        shares = jax.nn.softmax(jnp.where(seen[..., None, :, :], scores, -jnp.inf), axis=-1)
+        return self.out(jnp.einsum("...hnm,...mhk->...nhk", shares, v).reshape(queries.shape))
 
 
 class FeedForward(eqx.Module):
@@ -99,7 +99,7 @@ class FeedForward(eqx.Module):
         self.hidden = Dense(keys[0], width, hidden, orthogonal(2**0.5), use_bias=True)
         self.out = Dense(keys[1], hidden, width, orthogonal(GAIN), use_bias=True)
 
-    def __call__(self, x: Float[Array, "N D"]) -> Float[Array, "N D"]:
+    def __call__(self, x: Float[Array, "*B N D"]) -> Float[Array, "*B N D"]:
         return self.out(jax.nn.gelu(self.hidden(x)))
 
 
@@ -116,7 +116,9 @@ class EncoderBlock(eqx.Module):
         self.feed_forward = FeedForward(keys[1], config.width)
         self.norms = LayerNorm(config.width), LayerNorm(config.width)
 
-    def __call__(self, x: Float[Array, "N D"], seen: Bool[Array, "N N"]) -> Float[Array, "N D"]:
+    def __call__(
+        self, x: Float[Array, "*B N D"], seen: Bool[Array, "*B N N"]
+    ) -> Float[Array, "*B N D"]:
         x = self.norms[0](x + self.attention(x, x, seen))
         return self.norms[1](x + self.feed_forward(x))
 
@@ -138,8 +140,11 @@ class DecoderBlock(eqx.Module):
         self.norms = LayerNorm(config.width), LayerNorm(config.width), LayerNorm(config.width)
 
     def __call__(
-        self, x: Float[Array, "N D"], encoded: Float[Array, "N D"], seen: Bool[Array, "N N"]
-    ) -> Float[Array, "N D"]:
+        self,
+        x: Float[Array, "*B N D"],
+        encoded: Float[Array, "*B N D"],
+        seen: Bool[Array, "*B N N"],
+    ) -> Float[Array, "*B N D"]:
         x = self.norms[0](x + self.self_attention(x, x, seen))
         x = self.norms[1](encoded + self.cross_attention(encoded, x, seen))
         return self.norms[2](x + self.feed_forward(x))
@@ -181,15 +186,9 @@ class Transformer(eqx.Module):
         self, observation: Observation, actions: Int[Array, "*B T N"], ids: Int[Array, " N"]
     ) -> tuple[Float[Array, "*B T N D"], Float[Array, "*B T N D"]]:
         """Encoder's and decoder's features; agents stand in the order of `ids`."""
-        tokens = previous_choices(actions, observation.present)
-
-        def one_step(features: Array, present: Array, tokens: Array) -> tuple[Array, Array]:
-            encoded = self._encode(features, ids, present)
-            return encoded, self._decode(tokens, encoded, present)
-
-        for _ in actions.shape[:-1]:
-            one_step = jax.vmap(one_step)
-        return one_step(observation.features, observation.present, tokens)
+        present = observation.present
+        encoded = self._encode(observation.features, ids, present)
+        return encoded, self._decode(previous_choices(actions, present), encoded, present)
 
     def act(
         self,
@@ -218,25 +217,29 @@ class Transformer(eqx.Module):
         return Acted(memory, actions, info, encoded)
 
     def _encode(
-        self, features: Array, ids: Int[Array, " N"], present: Bool[Array, " N"]
-    ) -> Float[Array, "N D"]:
+        self, features: Array, ids: Int[Array, " N"], present: Bool[Array, "*B N"]
+    ) -> Float[Array, "*B N D"]:
         one_hot = jax.nn.one_hot(ids, self.num_agents)
+        one_hot = jnp.broadcast_to(one_hot, (*present.shape, self.num_agents))
         inputs = jnp.concatenate([one_hot, features.astype(one_hot.dtype)], axis=-1)
         x = jax.nn.gelu(self.observation_encoder(self.observation_norm(inputs)))
         x = self.encoded_norm(x)
-        seen = present[None] | jnp.eye(len(ids), dtype=bool)
+        seen = present[..., None, :] | jnp.eye(len(ids), dtype=bool)
         for block in self.encoder_blocks:
             x = block(x, seen)
         return x
 
     def _decode(
-        self, tokens: Int[Array, " N"], encoded: Float[Array, "N D"], present: Bool[Array, " N"]
-    ) -> Float[Array, "N D"]:
+        self,
+        tokens: Int[Array, "*B N"],
+        encoded: Float[Array, "*B N D"],
+        present: Bool[Array, "*B N"],
+    ) -> Float[Array, "*B N D"]:
         one_hot = jax.nn.one_hot(tokens, len(self.action_rows.weight))
         x = self.action_norm(jax.nn.gelu(self.action_rows(one_hot)))
-        count = len(tokens)
+        count = tokens.shape[-1]
         seen = jnp.tril(jnp.ones((count, count), bool)) & (
-            present[None] | jnp.eye(count, dtype=bool)
+            present[..., None, :] | jnp.eye(count, dtype=bool)
         )
         for block in self.decoder_blocks:
             x = block(x, encoded, seen)
