@@ -227,15 +227,6 @@ def test_rewinding_to_what_was_never_recorded(tmp_path):
     assert read_all(tmp_path / "recording") == before
 
 
-def test_clear_removes_everything(tmp_path):
-    recorder = record(tmp_path / "recording", cut(make_steps(3, 40), BORDERS))
-    recorder.clear()
-    recorder.clear()
-    assert list(tmp_path.iterdir()) == []
-    recorder.append(1, make_steps(5, 3))
-    assert (tmp_path / "recording" / "1.npz").exists()
-
-
 def change(name: str, change_array: object) -> Steps:
     """Steps like the others, but for one array; None removes it."""
     steps = make_steps(3, 4, seed=5)

@@ -10,7 +10,6 @@ exactly. What cannot be trusted is never returned.
 import contextlib
 import json
 import os
-import shutil
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -150,15 +149,6 @@ class Recorder:
                 del episodes  # neither is held while the next segment is read
                 yield part
                 del part
-
-    def clear(self) -> None:
-        """Removes the folder and all that was recorded."""
-        try:
-            if self._folder.exists():
-                shutil.rmtree(self._folder)
-        except OSError as error:
-            raise OryxError(f"{self._folder} could not be removed: {error}") from error
-        self._state = None
 
     def _continue(self) -> _State:
         """The state after the last append."""
