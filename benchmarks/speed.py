@@ -1,9 +1,8 @@
-"""How fast Oryx learns and acts: one JSON file per device into results/speed/, and a table.
+"""How fast Oryx learns and acts: one JSON file per kind and device into results/speed/.
 
     python benchmarks/speed.py update      # one gradient update, from 2 to 1000 agents
     python benchmarks/speed.py acting      # one step of all agents, recurrent and autoregressive
     python benchmarks/speed.py rollouts    # whole episodes of T-Maze
-    python benchmarks/speed.py tables      # docs/performance.md from what is in results/speed/
 
 Every row is measured in a process of its own, so that peaks of memory are its own too and one that
 does not fit harms no other. `--only 2 10` chooses numbers of agents. Times are medians.
@@ -79,8 +78,6 @@ SHAPES = {
     "10-long": Shape(10, sequence_length=40),
 }
 """The paper's; from 50 agents on as many rows as keep the data at a gigabyte."""
-PUBLISHED_MS = {"2": 1.08, "10": 3.92, "23": 8.28, "50": 20.6}
-"""Milliseconds per update of the published code, measured on an H200."""
 
 
 def make_data(shape: Shape) -> DeviceData:
@@ -315,7 +312,7 @@ def one(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["update", "acting", "rollouts", "one", "tables"])
+    parser.add_argument("what", choices=["update", "acting", "rollouts", "one"])
     parser.add_argument("cell", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--only", nargs="*", help="numbers of agents", choices=list(SHAPES))
     parser.add_argument("--seeds", nargs="*", type=int, help="numbers of seeds")

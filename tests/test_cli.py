@@ -276,3 +276,14 @@ def test_published_scores(tmp_path: Path, cache: dict[str, str]) -> None:
 def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
     cli.main(["--version"])
     assert capsys.readouterr().out.strip() == oryx_marl.__version__
+
+
+def test_a_run_that_is_not_there_is_not_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "none"
+    with pytest.raises(SystemExit) as stop:
+        cli.main([*TRAIN, "--out", str(out), "--resume"])
+    assert stop.value.code == 1
+    assert f"there is no run at {out} to resume" in capsys.readouterr().err.replace("\n", " ")
+    assert not out.exists()

@@ -137,6 +137,8 @@ class _Train:
             given.evaluation,
             getattr(given, "leave_out_bad_rows", False),
         )
+        if given.resume and not out.exists():
+            raise OryxError(f"there is no run at {out} to resume; leave out --resume to begin one")
         summary = _train(work, given.resume)
         if not summary:
             console.print(f"trained; there is no environment to score in. Run: {out}")

@@ -11,6 +11,7 @@ from oryx_marl import registry
 from oryx_marl.bench import published, suite
 from oryx_marl.bench import table as tables
 from oryx_marl.bench.runner import Bench, make_table
+from oryx_marl.train.loop import StoppedError
 from oryx_marl.train.progress import training_bar
 
 console = Console()
@@ -47,7 +48,11 @@ class BenchSuite:
             lambda title, total: training_bar(total, errors, title),
         )
         if not self.table:
-            bench.run(self.only)
+            try:
+                bench.run(self.only)
+            except StoppedError as stop:
+                what = str(stop).split(";")[0]
+                raise StoppedError(f"{what}; the same command goes on from here") from stop
         print(tables.plain(make_table(chosen, bench.records())))  # noqa: T201
         if missing := bench.missing():
             names = "; ".join(f"{variant} on {data}" for variant, data in missing)

@@ -9,8 +9,10 @@ import oryx_marl.algorithms
 from oryx_marl import cli, experiment, registry
 from oryx_marl.data import catalog
 from oryx_marl.data.subsample import whole_episodes
+from oryx_marl.errors import OryxError
 from oryx_marl.experiment import EvaluationSettings, Experiment
 from oryx_marl.train.loop import TrainSettings
+from oryx_marl.types import ActionSpace, Spec
 
 PAGE = Path(__file__).parents[2] / "docs" / "new_algorithm.md"
 
@@ -25,7 +27,10 @@ def test_the_documented_algorithm_trains(tmp_path: Path, monkeypatch: pytest.Mon
         args=["train", "smooth", "tmaze/planner-expert", "--smoothing", "0.2"], config=cli.FLAGS
     )
     assert parsed.config.smoothing == 0.2
-    config = registry.load("algorithms", "smooth").Config(batch_size=8, learning_rate=3e-3)
+    module = registry.load("algorithms", "smooth")
+    with pytest.raises(OryxError, match="continuous"):
+        module.make(module.Config(), Spec("", ("a",), (1,), ActionSpace("box", 1, (-1.0,), (1.0,))))
+    config = module.Config(batch_size=8, learning_rate=3e-3)
     settings = TrainSettings(
         updates=40, seeds=2, log_every=20, evaluate_every=40, checkpoint_every=40
     )

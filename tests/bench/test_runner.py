@@ -73,7 +73,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_records_say_how_to_do_it_again(finished: Path) -> None:
     record = bench(finished).records()["Oryx", "tmaze/planner-expert"]
-    assert record["command"] == "oryx bench tiny --only 'Oryx' tmaze/planner-expert"
+    assert record["command"] == "oryx bench tiny --only Oryx tmaze/planner-expert"
     assert record["seeds"] == [0, 1]
     assert len(record["fingerprint"]) == 64
     assert {"commit", "device", "wall_seconds", "training_seconds", "config"} <= set(record)

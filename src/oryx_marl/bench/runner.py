@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -25,6 +26,8 @@ from oryx_marl.train.run import Run
 
 Report = Callable[[int, dict[str, np.ndarray]], None]
 CELLS, MARL_EVAL = "cells", "marl_eval.json"
+LEAST_SEEDS = 3
+"""Below, nothing is marked as best or as good: a test on two seeds finds nothing."""
 
 
 def _unwatched(title: str, total: int) -> AbstractContextManager[Report]:
@@ -110,7 +113,7 @@ class Bench:
         evaluations = list(Run(work.out).rows("evaluations.jsonl"))
         return {
             "variant": variant,
-            "command": f"{self.command} --only '{variant}' {dataset}",
+            "command": f"{self.command} --only {shlex.quote(variant)} {dataset}",
             "commit": catalog.find_commit() or "unknown",
             **work.describe(),
             "wall_seconds": round(time.monotonic() - began, 1),
@@ -178,11 +181,15 @@ def _compare(runs: dict[str, np.ndarray]) -> dict[str, table.Cell]:
     if not runs:
         return {}
     ranking = statistics.not_significantly_worse(runs)
+    is_known = len(runs) > 1 and min(map(len, runs.values())) >= LEAST_SEEDS
     cells = {}
     for name, scores in runs.items():
         found = statistics.mean_std(scores)
         cells[name] = table.Cell(
-            found.mean, found.std, best=name == ranking.best, star=name in ranking.alike
+            found.mean,
+            found.std,
+            best=is_known and name == ranking.best,
+            star=is_known and name in ranking.alike,
         )
     return cells
 
