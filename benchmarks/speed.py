@@ -233,10 +233,12 @@ def measure_device() -> dict[str, Any]:
     """The two limits: rate of a large product, and bandwidth of a copy (read and write)."""
     on_cpu = jax.default_backend() == "cpu"
     rows, width = (12_800, 128) if on_cpu else (65_536, 4_096)
-    x, w = jnp.ones((rows, width)) * 0.01, jnp.ones((width, width)) * 0.01
-    long = jnp.ones((16 if on_cpu else 512) * 2**20)
-    product, _ = time_calls(lambda: jax.jit(jnp.dot)(x, w))
-    copy, _ = time_calls(lambda: jax.jit(lambda a: a + 1)(long))
+    keys = jax.random.split(jax.random.key(0), 3)
+    x, w = jax.random.normal(keys[0], (rows, width)), jax.random.normal(keys[1], (width, width))
+    long = jax.random.normal(keys[2], ((16 if on_cpu else 512) * 2**20,))
+    multiply, add_one = jax.jit(jnp.dot), jax.jit(lambda a: a + 1)
+    product, _ = time_calls(lambda: multiply(x, w))
+    copy, _ = time_calls(lambda: add_one(long))
     return {
         "device": jax.devices()[0].device_kind,
         "jax": jax.__version__,

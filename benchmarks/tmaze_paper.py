@@ -3,7 +3,6 @@
     python benchmarks/tmaze_paper.py random    # agents that know nothing
     python benchmarks/tmaze_paper.py sable     # online Sable from scratch, four seeds
     python benchmarks/tmaze_paper.py data      # record tmaze/replay, roll out tmaze/expert
-    python benchmarks/tmaze_paper.py oryx      # Oryx and the paper's settings on both, ten seeds
     python benchmarks/tmaze_paper.py tables    # README and docs from what is in results/
 
 Needs the package (installed, or PYTHONPATH=src) and an accelerator. Finished parts are not run
@@ -24,7 +23,7 @@ import numpy as np
 from oryx_marl import config as configs
 from oryx_marl import experiment
 from oryx_marl.algorithms.base import Policy
-from oryx_marl.data import catalog, stats
+from oryx_marl.data import catalog, stats, vault
 from oryx_marl.envs.tmaze import TMaze
 from oryx_marl.eval.rollout import rollout
 from oryx_marl.recipes import _policies
@@ -34,9 +33,10 @@ from oryx_marl.train import checkpoint, policy_file
 from oryx_marl.train.online import OnlineSettings
 from oryx_marl.train.run import Run
 from oryx_marl.types import Observation
-from tmaze_planner import ORYX, PAPER, commit, measure
+from tmaze_planner import commit
 
-VARIANTS = {"oryx": ORYX, "oryx-paper-settings": PAPER}
+VARIANTS = ("oryx", "oryx-paper-settings")
+"""Names of the records of Oryx; `oryx bench tmaze` trains it."""
 PUBLISHED = {
     "replay": {"oryx": 0.99, "transitions": "over 16 million", "mean_return": 0.559},
     "expert": {"oryx": 0.94, "transitions": "100,000", "mean_return": 1.0},
@@ -158,7 +158,7 @@ def run_data(arguments: argparse.Namespace) -> None:
         made = time.monotonic() - began
         if variant == "replay" and not kept:
             keep_policies(folder.with_name("replay.training"), _policies.KEPT)
-        dataset = catalog.open(name)
+        dataset = vault.read(folder)  # the package may have another of that name
         record = {
             "commit": arguments.commit,
             "device": jax.devices()[0].device_kind,
@@ -166,18 +166,6 @@ def run_data(arguments: argparse.Namespace) -> None:
             "origin": dataset.origin,
             **stats.describe(dataset),
         }
-        target.write_text(json.dumps(record, indent=1))
-
-
-def run_oryx(arguments: argparse.Namespace) -> None:
-    """Ten seeds that were used for nothing else."""
-    for name in arguments.only or [f"{v}/{d}" for v in VARIANTS for d in PUBLISHED]:
-        target = arguments.out / f"{name.replace('/', '--')}.json"
-        if target.exists():
-            continue
-        variant, data = name.split("/")
-        dataset = catalog.open(f"tmaze/{data}")
-        record = measure(name, VARIANTS[variant], dataset, arguments, "tmaze_paper.py oryx")
         target.write_text(json.dumps(record, indent=1))
 
 
@@ -288,24 +276,18 @@ def write_documents(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["random", "sable", "data", "oryx", "tables"])
-    parser.add_argument("--only", nargs="*", help="cells such as oryx/replay")
+    parser.add_argument("what", choices=["random", "sable", "data", "tables"])
     parser.add_argument("--steps", type=int, default=20_000_000, help="of online training")
-    parser.add_argument("--updates", type=int, default=100_000, help="of Oryx")
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--log-every", type=int, default=2_500)
     parser.add_argument("--out", type=Path, default=Path("results/tmaze_paper"))
     parser.add_argument("--commit", default=commit())
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    if arguments.what == "oryx":
-        arguments.seeds = arguments.seeds or 10
     parts = {
         "random": run_random,
         "sable": run_sable,
         "data": run_data,
-        "oryx": run_oryx,
         "tables": write_documents,
     }
     parts[arguments.what](arguments)

@@ -114,7 +114,7 @@ class Demo:
         try:
             summary = _train(Experiment("oryx", config, dataset, out, settings), resume=True)
         except StoppedError:
-            raise StoppedError("stopped and saved; the same command continues it") from None
+            raise StoppedError("stopped", "the same command continues it") from None
         _show(summary, out)
 
 

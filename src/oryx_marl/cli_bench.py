@@ -51,8 +51,7 @@ class BenchSuite:
             try:
                 bench.run(self.only)
             except StoppedError as stop:
-                what = str(stop).split(";")[0]
-                raise StoppedError(f"{what}; the same command goes on from here") from stop
+                raise StoppedError(stop.what, "the same command goes on from here") from stop
         print(tables.plain(make_table(chosen, bench.records())))  # noqa: T201
         if missing := bench.missing():
             names = "; ".join(f"{variant} on {data}" for variant, data in missing)

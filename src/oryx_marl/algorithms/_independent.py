@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from oryx_marl.algorithms._learner import require_sane
 from oryx_marl.algorithms.base import Policy
 from oryx_marl.networks.recurrent import RecurrentConfig, RecurrentNetwork
-from oryx_marl.ops.distributions import masked_log_softmax
+from oryx_marl.ops.distributions import choose_each, masked_log_softmax
 from oryx_marl.types import Observation, Window
 
 
@@ -46,8 +46,6 @@ def independent_policy(network: RecurrentNetwork, greedy: bool) -> Policy:
         """Actions [B, N] and log-probabilities [B, N, A]."""
         carry, logits = jax.vmap(network.step)(carry, observation)
         log_probs = masked_log_softmax(logits, observation.legal)
-        # Sampling draws anew for every environment and agent.
-        actions = log_probs.argmax(axis=-1) if greedy else jax.random.categorical(key, log_probs)
-        return carry, actions.astype(jnp.int32), log_probs
+        return carry, choose_each(log_probs, greedy, key), log_probs
 
     return Policy(init, step)

@@ -20,7 +20,7 @@ from oryx_marl.algorithms.bc import clone_loss
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.gpt import GPT, GPTConfig, Trajectory
 from oryx_marl.networks.layers import Dense
-from oryx_marl.ops.distributions import masked_log_softmax
+from oryx_marl.ops.distributions import choose_each, masked_log_softmax
 from oryx_marl.types import Observation, Spec, Window
 
 
@@ -144,9 +144,7 @@ class MADT(OfflineLearner):
         def step(carry: Memory, observation: Observation, key: Array) -> tuple:
             """Actions [B, N] and log-probabilities [B, N, A]."""
             carry, log_probs = jax.vmap(lambda *args: _consider(weights, *args))(carry, observation)
-            actions = (
-                log_probs.argmax(axis=-1) if greedy else jax.random.categorical(key, log_probs)
-            ).astype(jnp.int32)
+            actions = choose_each(log_probs, greedy, key)
             return jax.vmap(_note)(carry, actions), actions, log_probs
 
         return Policy(init, step)

@@ -64,18 +64,18 @@ class Bench:
 
     def missing(self) -> list[tuple[str, str]]:
         """Cells that are not finished."""
-        finished = self.records()
-        return [cell for cell in self.suite.cells() if cell not in finished]
+        return [cell for cell in self.suite.cells() if not self._path(*cell).exists()]
 
     def write_tables(self) -> None:
         """The table as Markdown and CSV, and all scores as marl-eval reads them."""
-        found = make_table(self.suite, self.records())
+        records = self.records()
+        found = make_table(self.suite, records)
         missing = "; ".join(f"{variant} on `{data}`" for variant, data in self.missing())
         note = f"\nNot run yet: {missing}.\n" if missing else ""
         _write_text(self.out / "table.md", table.markdown(found) + note)
         _write_text(self.out / "table.csv", table.csv(found))
         merged: dict[str, Any] = {}
-        for record in self.records().values():
+        for record in records.values():
             for environment, tasks in record["marl_eval"].items():
                 for task, algorithms in tasks.items():
                     place = merged.setdefault(environment, {}).setdefault(task, {})

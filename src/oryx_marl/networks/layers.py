@@ -6,6 +6,16 @@ import jax.numpy as jnp
 from jax.nn.initializers import Initializer, lecun_normal, orthogonal
 from jaxtyping import Array, Float
 
+from oryx_marl.errors import OryxError
+
+
+def require_sane_size(width: int, num_heads: int, num_blocks: int) -> None:
+    """Raises unless features can be shared out among heads, and there is a block."""
+    if width < 1 or num_heads < 1 or width % num_heads:
+        raise OryxError(f"width ({width}) must be a positive multiple of num_heads ({num_heads})")
+    if num_blocks < 1:
+        raise OryxError(f"num_blocks must be at least 1, got {num_blocks}")
+
 
 class Dense(eqx.Module):
     """x W + b."""

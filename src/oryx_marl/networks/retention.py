@@ -10,7 +10,7 @@ from jax.nn.initializers import normal
 from jaxtyping import Array, Bool, Float
 
 from oryx_marl.networks.layers import Dense, side_by_side
-from oryx_marl.ops.retention import Layout, has_kernel, retention
+from oryx_marl.ops.retention import NORM_EPSILON, Layout, has_kernel, retention
 
 
 class Context(NamedTuple):
@@ -26,7 +26,6 @@ class HeadNorm(eqx.Module):
 
     scale: Float[Array, "H K"]
     shift: Float[Array, "H K"]
-    epsilon: float = eqx.field(static=True, default=1e-6)
 
     def __init__(self, num_heads: int, head_width: int) -> None:
         self.scale = jnp.ones((num_heads, head_width))
@@ -35,7 +34,7 @@ class HeadNorm(eqx.Module):
     def __call__(self, x: Float[Array, "*batch H K"]) -> Float[Array, "*batch H K"]:
         centred = x - x.mean(axis=-1, keepdims=True)
         variance = jnp.mean(centred**2, axis=-1, keepdims=True)
-        return centred * jax.lax.rsqrt(variance + self.epsilon) * self.scale + self.shift
+        return centred * jax.lax.rsqrt(variance + NORM_EPSILON) * self.scale + self.shift
 
 
 def mix(

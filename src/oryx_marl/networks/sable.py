@@ -15,7 +15,7 @@ from jax.nn.initializers import normal, orthogonal
 from jaxtyping import Array, Bool, Float, Int
 
 from oryx_marl.errors import OryxError
-from oryx_marl.networks.layers import Dense, RMSNorm, SwiGLU
+from oryx_marl.networks.layers import Dense, RMSNorm, SwiGLU, require_sane_size
 from oryx_marl.networks.retention import Context, MultiHeadRetention
 from oryx_marl.ops.retention import head_decays
 from oryx_marl.types import Observation, Spec
@@ -45,12 +45,7 @@ class NetworkConfig:
     """The first agent's token shows the last agent's action of the step before (paper: no)."""
 
     def __post_init__(self) -> None:
-        if self.width < 1 or self.num_heads < 1 or self.width % self.num_heads:
-            raise OryxError(
-                f"width ({self.width}) must be a positive multiple of num_heads ({self.num_heads})"
-            )
-        if self.num_blocks < 1:
-            raise OryxError(f"num_blocks must be at least 1, got {self.num_blocks}")
+        require_sane_size(self.width, self.num_heads, self.num_blocks)
         if not 0 < self.decay_scale <= 1:
             raise OryxError(f"decay_scale must be in (0, 1], got {self.decay_scale}")
 

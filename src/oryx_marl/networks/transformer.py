@@ -11,8 +11,7 @@ import jax.numpy as jnp
 from jax.nn.initializers import orthogonal
 from jaxtyping import Array, Bool, Float, Int
 
-from oryx_marl.errors import OryxError
-from oryx_marl.networks.layers import Dense
+from oryx_marl.networks.layers import Dense, require_sane_size
 from oryx_marl.networks.sable import Acted, previous_choices
 from oryx_marl.types import Observation, Spec
 
@@ -34,12 +33,7 @@ class TransformerConfig:
     """Blocks of the encoder and of the decoder."""
 
     def __post_init__(self) -> None:
-        if self.width < 1 or self.num_heads < 1 or self.width % self.num_heads:
-            raise OryxError(
-                f"width ({self.width}) must be a positive multiple of num_heads ({self.num_heads})"
-            )
-        if self.num_blocks < 1:
-            raise OryxError(f"num_blocks must be at least 1, got {self.num_blocks}")
+        require_sane_size(self.width, self.num_heads, self.num_blocks)
 
 
 class LayerNorm(eqx.Module):

@@ -24,3 +24,11 @@ def take_action(
 ) -> Shaped[Array, "*batch"]:
     """The entry of the given action."""
     return jnp.take_along_axis(values, actions[..., None], axis=-1)[..., 0]
+
+
+def choose_each(
+    log_probs: Float[Array, "*batch A"], greedy: bool, key: Array
+) -> Int[Array, "*batch"]:
+    """The likeliest action, or one drawn anew for every environment and agent."""
+    actions = log_probs.argmax(axis=-1) if greedy else jax.random.categorical(key, log_probs)
+    return actions.astype(jnp.int32)

@@ -24,6 +24,10 @@ MAX_CHUNK = 64
 """Tokens that the blockwise causal form and the kernel put into one product."""
 
 
+NORM_EPSILON = 1e-6
+"""Added to the variance by the norm within each head."""
+
+
 class Layout(NamedTuple):
     """What gated retention (networks/retention.py) is compiled for."""
 

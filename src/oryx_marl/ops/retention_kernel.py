@@ -16,9 +16,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plgpu
 from jaxtyping import Array, Bool, Float
 
-from oryx_marl.ops.retention import MAX_CHUNK, Layout
-
-EPSILON = 1e-6
+from oryx_marl.ops.retention import MAX_CHUNK, NORM_EPSILON, Layout
 
 
 class Chunks(NamedTuple):
@@ -88,7 +86,7 @@ def _one_chunk(
     mean = jnp.sum(y, axis=1) / y.shape[1]
     centred = y - mean[:, None]
     variance = jnp.sum(centred * centred, axis=1) / y.shape[1]
-    normed = centred * jax.lax.rsqrt(variance + EPSILON)[:, None]
+    normed = centred * jax.lax.rsqrt(variance + NORM_EPSILON)[:, None]
     return after, g * jax.nn.sigmoid(g) * (normed * scale[None, :] + shift[None, :])
 
 

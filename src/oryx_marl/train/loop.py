@@ -102,6 +102,10 @@ class DivergedError(OryxError):
 class StoppedError(OryxError):
     """The user stopped the run; everything up to here is in a checkpoint."""
 
+    def __init__(self, what: str, how_to_go_on: str = "continue with --resume") -> None:
+        super().__init__(f"{what}; nothing is lost: {how_to_go_on}")
+        self.what = what
+
 
 def init_state(algorithm: Algorithm, seeds: list[int], source: Source | None = None) -> TrainState:
     """Fresh learners, one per seed."""
@@ -166,9 +170,7 @@ def train(
                 save()
             if interrupted():
                 what = "training is done, scoring is not" if finished else "stopped"
-                raise StoppedError(
-                    f"{what}, at update {update:,}; nothing is lost: continue with --resume"
-                )
+                raise StoppedError(f"{what}, at update {update:,}")
     return state
 
 
