@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -50,6 +50,7 @@ class Shape:
     num_rows: int = 100_000
     batch_size: int = 64
     sequence_length: int = 20
+    precision: Literal["float32", "bfloat16"] = "float32"
 
     @property
     def spec(self) -> Spec:
@@ -59,7 +60,9 @@ class Shape:
 
     @property
     def algorithm(self) -> oryx.Oryx:
-        network = NetworkConfig(width=self.width, num_heads=self.num_heads)
+        network = NetworkConfig(
+            width=self.width, num_heads=self.num_heads, precision=self.precision
+        )
         config = oryx.Config(
             network=network, batch_size=self.batch_size, sequence_length=self.sequence_length
         )

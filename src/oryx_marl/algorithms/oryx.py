@@ -144,7 +144,7 @@ class Oryx(OfflineLearner):
         self, network: Network, target: Network, window: Window, key: Array
     ) -> tuple[Float[Array, ""], Metrics]:
         """One joint step for all agents, in a random order of the agents."""
-        ids = jax.random.permutation(key, self.spec.num_agents)
+        ids = jax.lax.optimization_barrier(jax.random.permutation(key, self.spec.num_agents))
         return loss(network, target, window.reorder(ids), ids, self.config)
 
     def move_target(self, network: Network, target: Network, count: Int[Array, ""]) -> Network:

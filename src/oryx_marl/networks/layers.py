@@ -1,4 +1,7 @@
-"""The parts that networks are built from; each acts on the last axis of any array."""
+"""The parts that networks are built from; each acts on the last axis of any array.
+
+Products are computed in the dtype of the features, norms in that of the weights.
+"""
 
 import equinox as eqx
 import jax
@@ -29,10 +32,15 @@ class Dense(eqx.Module):
         self.weight = init(key, (inputs, outputs), jnp.float32)
         self.bias = jnp.zeros(outputs) if use_bias else None
 
-    def __call__(self, x: Float[Array, "*batch I"]) -> Float[Array, "*batch O"]:
+    def __call__(
+        self, x: Float[Array, "*batch I"], exact: bool = False
+    ) -> Float[Array, "*batch O"]:
+        """Rounded to the dtype of `x`, or with `exact` kept in that of the weights."""
         # One plain product, whatever the leading axes: its gradients need no transposed copies.
-        y = (x.reshape(-1, x.shape[-1]) @ self.weight).reshape(*x.shape[:-1], -1)
-        return y if self.bias is None else y + self.bias
+        flat, dtype = x.reshape(-1, x.shape[-1]), self.weight.dtype if exact else x.dtype
+        y = jnp.dot(flat, self.weight.astype(x.dtype), preferred_element_type=dtype)
+        y = y.reshape(*x.shape[:-1], -1)
+        return y if self.bias is None else y + self.bias.astype(dtype)
 
 
 def side_by_side(*parts: Dense) -> Dense:
@@ -51,8 +59,9 @@ class RMSNorm(eqx.Module):
         self.scale = jnp.ones(width)
 
     def __call__(self, x: Float[Array, "*batch D"]) -> Float[Array, "*batch D"]:
-        mean_square = jnp.mean(x**2, axis=-1, keepdims=True)
-        return x * jax.lax.rsqrt(mean_square + self.epsilon) * self.scale
+        wide = x.astype(self.scale.dtype)
+        mean_square = jnp.mean(wide**2, axis=-1, keepdims=True)
+        return (wide * jax.lax.rsqrt(mean_square + self.epsilon) * self.scale).astype(x.dtype)
 
 
 class SwiGLU(eqx.Module):
@@ -87,4 +96,4 @@ class Head(eqx.Module):
         self.out = Dense(keys[1], width, outputs, orthogonal(0.01), use_bias=True)
 
     def __call__(self, x: Float[Array, "*batch D"]) -> Float[Array, "*batch A"]:
-        return self.out(self.norm(jax.nn.gelu(self.hidden(x))))
+        return self.out(self.norm(jax.nn.gelu(self.hidden(x))), exact=True)

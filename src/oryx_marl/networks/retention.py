@@ -1,6 +1,7 @@
 """Multi-head retention with weights, on top of the parameter-free forms in ops."""
 
 import functools
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import equinox as eqx
@@ -11,6 +12,9 @@ from jaxtyping import Array, Bool, Float
 
 from oryx_marl.networks.layers import Dense, side_by_side
 from oryx_marl.ops.retention import NORM_EPSILON, Layout, has_kernel, retention
+
+States = Float[Array, "*B H K K"] | None
+"""What is remembered of each sequence; None: nothing is, and nothing shall be."""
 
 
 class Context(NamedTuple):
@@ -40,17 +44,21 @@ class HeadNorm(eqx.Module):
 def mix(
     layout: Layout,
     sources: tuple[Float[Array, "T N _"], ...],
-    state: Float[Array, "H K K"],
+    state: Float[Array, "H K K"] | None,
     reset: Bool[Array, " T"],
     present: Bool[Array, "T N"],
     decays: Float[Array, " H"],
     norm: HeadNorm,
-) -> tuple[Float[Array, "T N D"], Float[Array, "H K K"]]:
-    """swish(G) · norm(retention(Q, K, V)) of one sequence."""
-    split = [x.reshape(*present.shape, -1, *norm.scale.shape) for x in sources]
+) -> tuple[Float[Array, "T N D"], Float[Array, "H K K"] | None]:
+    """swish(G) · norm(retention(Q, K, V)) of one sequence, computed in the dtype of the weights."""
+    dtype = sources[0].dtype
+    wide = [x.astype(norm.scale.dtype) for x in sources]
+    split = [x.reshape(*present.shape, -1, *norm.scale.shape) for x in wide]
     q, k, v, gate = (split[source][:, :, column] for source, column in layout.columns)
 
-    def one_head(q: Array, k: Array, v: Array, decay: Array, state: Array) -> tuple[Array, Array]:
+    def one_head(
+        q: Array, k: Array, v: Array, decay: Array, state: Array | None
+    ) -> tuple[Array, Array | None]:
         return retention(
             q,
             k,
@@ -64,7 +72,7 @@ def mix(
 
     over_heads = jax.vmap(one_head, in_axes=(2, 2, 2, 0, 0), out_axes=(2, 0))
     y, state = over_heads(q, k, v, decays, state)
-    return (jax.nn.swish(gate) * norm(y)).reshape(*present.shape, -1), state
+    return (jax.nn.swish(gate) * norm(y)).reshape(*present.shape, -1).astype(dtype), state
 
 
 class MultiHeadRetention(eqx.Module):
@@ -109,14 +117,14 @@ class MultiHeadRetention(eqx.Module):
         queries: Float[Array, "*B T N D"],
         tokens: Float[Array, "*B T N D"],
         context: Context,
-        state: Float[Array, "*B H K K"],
-    ) -> tuple[Float[Array, "*B T N D"], Float[Array, "*B H K K"]]:
+        state: States,
+    ) -> tuple[Float[Array, "*B T N D"], States]:
         """Mixed features and the state after the last step; `tokens` give keys and values."""
         sources, columns = self._project(queries, tokens)
         num_steps, num_agents, width = queries.shape[-3:]
         layout = Layout(columns, num_agents, self.num_heads, self.causal)
-        one = functools.partial(mix, layout)
-        if has_kernel(num_steps, num_agents, width // self.num_heads):
+        one: Callable[..., tuple[Array, States]] = functools.partial(mix, layout)
+        if state is None and has_kernel(num_steps, num_agents, width // self.num_heads):
             from oryx_marl.ops.retention_kernel import gated_retention  # needs parts of Pallas
 
             one = functools.partial(gated_retention, layout)

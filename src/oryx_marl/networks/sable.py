@@ -12,11 +12,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.nn.initializers import normal, orthogonal
+from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int
 
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.layers import Dense, RMSNorm, SwiGLU, require_sane_size
-from oryx_marl.networks.retention import Context, MultiHeadRetention
+from oryx_marl.networks.retention import Context, MultiHeadRetention, States
 from oryx_marl.ops.retention import head_decays
 from oryx_marl.types import Observation, Spec
 
@@ -43,6 +44,8 @@ class NetworkConfig:
     """Agents see what the agents before them chose; off (the paper's ablation): nothing chosen."""
     remember_last_action: bool = True
     """The first agent's token shows the last agent's action of the step before (paper: no)."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of features in training. Weights, norms, states, losses and acting are always float32."""
 
     def __post_init__(self) -> None:
         require_sane_size(self.width, self.num_heads, self.num_blocks)
@@ -100,6 +103,7 @@ class ObservationEncoder(eqx.Module):
     def __call__(
         self, features: Float[Array, "*B T N O"], ids: Int[Array, " N"]
     ) -> Float[Array, "*B T N D"]:
+        features = features.astype(self.dense.weight.dtype)
         squares = jnp.sum(features**2, axis=-1, keepdims=True)
         count = features.shape[-1]
         if self.id_scale is not None:
@@ -107,8 +111,12 @@ class ObservationEncoder(eqx.Module):
         shrink = jax.lax.rsqrt(squares / count + 1e-6)
         y = self.dense(features * shrink * self.scale)
         if self.id_rows is not None:
-            row = self.id_rows[ids]
-            y = y + (row if self.id_scale is None else shrink * self.id_scale[ids, None] * row)
+            # Not a lookup: its gradient would be a scatter.
+            who = jax.nn.one_hot(ids, len(self.id_rows), dtype=y.dtype)
+            if self.id_scale is None:
+                y = y + who @ self.id_rows
+            else:
+                y = y + shrink * (who @ (self.id_scale[:, None] * self.id_rows))
         return jax.nn.gelu(y)
 
 
@@ -128,8 +136,8 @@ class EncoderBlock(eqx.Module):
         self.feed_forward = SwiGLU(keys[1], config.width) if config.feed_forward else None
 
     def __call__(
-        self, x: Float[Array, "*B T N D"], context: Context, state: Float[Array, "*B H K K"]
-    ) -> tuple[Float[Array, "*B T N D"], Float[Array, "*B H K K"]]:
+        self, x: Float[Array, "*B T N D"], context: Context, state: States
+    ) -> tuple[Float[Array, "*B T N D"], States]:
         x = self.pre_norm(x)
         mixed, state = self.retention(x, x, context, state)
         y = self.norm(x + mixed)
@@ -163,9 +171,9 @@ class DecoderBlock(eqx.Module):
         x: Float[Array, "*B T N D"],
         encoded: Float[Array, "*B T N D"],
         context: Context,
-        self_state: Float[Array, "*B H K K"],
-        cross_state: Float[Array, "*B H K K"],
-    ) -> tuple[Float[Array, "*B T N D"], Float[Array, "*B H K K"], Float[Array, "*B H K K"]]:
+        self_state: States,
+        cross_state: States,
+    ) -> tuple[Float[Array, "*B T N D"], States, States]:
         x = self.pre_norm(x)
         mixed, self_state = self.self_retention(x, x, context, self_state)
         u = self.self_norm(x + mixed)
@@ -173,6 +181,18 @@ class DecoderBlock(eqx.Module):
         y = self.cross_norm(encoded + mixed)
         y = self.out_norm(y if self.feed_forward is None else y + self.feed_forward(y))
         return y, self_state, cross_state
+
+
+BlockStates = Float[Array, "*B L H K K"] | None
+
+
+def _of_block(states: BlockStates, index: int) -> States:
+    return None if states is None else states[..., index, :, :, :]
+
+
+def _stack(states: list[States]) -> BlockStates:
+    kept = [state for state in states if state is not None]
+    return jnp.stack(kept, axis=-4) if kept else None
 
 
 Choices = Int[Array, "*B N"]
@@ -235,17 +255,18 @@ class Sable(eqx.Module):
         The agents stand in the order in which they choose; `ids` says who they are.
         """
         batch, reset, present = actions.shape[:-2], observation.reset, observation.present
-        if memory is None:
-            memory = jax.tree.map(
-                lambda x: jnp.broadcast_to(x, (*batch, *x.shape)), self.init_memory()
-            )
+        remembered: tuple[BlockStates, BlockStates, BlockStates] = (None, None, None)
+        last_action = jnp.zeros(batch, jnp.int32)
+        if memory is not None:
+            remembered, last_action = memory[:3], memory.last_action
         context = Context(self._decays(), reset, present)
-        encoded, _ = self._encode(observation.features, ids, context, memory.encoder)
+        dtype = jnp.bfloat16 if self.config.precision == "bfloat16" else None
+        encoded, _ = self._encode(observation.features, ids, context, remembered[0], dtype)
         find_tokens = self._tokens
         for _ in batch:
             find_tokens = jax.vmap(find_tokens)
-        tokens = find_tokens(actions, present, reset, memory.last_action)
-        decoded, _, _ = self._decode(tokens, encoded, context, memory)
+        tokens = find_tokens(actions, present, reset, last_action)
+        decoded, _, _ = self._decode(tokens, encoded, context, *remembered[1:])
         return encoded, decoded
 
     def act(
@@ -270,7 +291,7 @@ class Sable(eqx.Module):
         kept = jnp.where(fresh, 0, self._decays())[:, None, None]
         start = self._start_token(jnp.where(fresh, 0, memory.last_action))
         memory = Memory(
-            encoder_state,
+            encoder_state,  # type: ignore[arg-type]
             memory.decoder_self * kept,
             memory.decoder_cross * kept,
             jnp.where(fresh, 0, memory.last_action),
@@ -284,11 +305,15 @@ class Sable(eqx.Module):
             encoded, legal, present, key = inputs
             here = Context(undecayed, jnp.zeros(1, bool), present[None, None])
             features, self_state, cross_state = self._decode(
-                token[None, None], encoded[None, None], here, memory
+                token[None, None],
+                encoded[None, None],
+                here,
+                memory.decoder_self,
+                memory.decoder_cross,
             )
             action, info = choose(features[0, 0], legal, key)
             last_action = jnp.where(present, action + 1, memory.last_action)
-            memory = Memory(memory.encoder, self_state, cross_state, last_action)
+            memory = Memory(memory.encoder, self_state, cross_state, last_action)  # type: ignore[arg-type]
             if self.config.autoregressive:
                 token = jnp.where(present, action + 1, token)
             return (memory, token), (action, info)
@@ -299,41 +324,47 @@ class Sable(eqx.Module):
         )
         return Acted(memory, actions, info, encoded[0])
 
+    @property
+    def _dtype(self) -> DTypeLike:
+        return self.action_rows.weight.dtype
+
     def _decays(self) -> Float[Array, " H"]:
         return head_decays(self.config.num_heads, self.config.decay_scale)
 
     def _encode(
-        self, features: Array, ids: Array, context: Context, state: Float[Array, "*B L H K K"]
-    ) -> tuple[Float[Array, "*B T N D"], Float[Array, "*B L H K K"]]:
-        x = self.observation_encoder(features.astype(self.action_rows.weight.dtype), ids)
+        self,
+        features: Array,
+        ids: Array,
+        context: Context,
+        state: BlockStates,
+        dtype: DTypeLike | None = None,
+    ) -> tuple[Float[Array, "*B T N D"], BlockStates]:
+        x = self.observation_encoder(features, ids).astype(dtype or self._dtype)
         states = []
         for index, block in enumerate(self.encoder_blocks):
-            x, new_state = block(x, context, state[..., index, :, :, :])
+            x, new_state = block(x, context, _of_block(state, index))
             states.append(new_state)
-        return x, jnp.stack(states, axis=-4)
+        return x, _stack(states)
 
     def _decode(
         self,
         tokens: Int[Array, "*B T N"],
         encoded: Float[Array, "*B T N D"],
         context: Context,
-        memory: Memory,
-    ) -> tuple[Float[Array, "*B T N D"], Float[Array, "*B L H K K"], Float[Array, "*B L H K K"]]:
+        self_state: BlockStates,
+        cross_state: BlockStates,
+    ) -> tuple[Float[Array, "*B T N D"], BlockStates, BlockStates]:
         # A one-hot product, not a lookup: its gradient is a product too, and repeats exactly.
-        one_hot = jax.nn.one_hot(tokens, len(self.action_rows.weight))
+        one_hot = jax.nn.one_hot(tokens, len(self.action_rows.weight), dtype=encoded.dtype)
         x = jax.nn.gelu(self.action_rows(one_hot))
         self_states, cross_states = [], []
         for index, block in enumerate(self.decoder_blocks):
-            x, self_state, cross_state = block(
-                x,
-                encoded,
-                context,
-                memory.decoder_self[..., index, :, :, :],
-                memory.decoder_cross[..., index, :, :, :],
+            x, *states = block(
+                x, encoded, context, _of_block(self_state, index), _of_block(cross_state, index)
             )
-            self_states.append(self_state)
-            cross_states.append(cross_state)
-        return x, jnp.stack(self_states, axis=-4), jnp.stack(cross_states, axis=-4)
+            self_states.append(states[0])
+            cross_states.append(states[1])
+        return x, _stack(self_states), _stack(cross_states)
 
     def _tokens(
         self,

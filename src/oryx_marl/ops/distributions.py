@@ -23,7 +23,10 @@ def take_action(
     values: Shaped[Array, "*batch A"], actions: Int[Array, "*batch"]
 ) -> Shaped[Array, "*batch"]:
     """The entry of the given action."""
-    return jnp.take_along_axis(values, actions[..., None], axis=-1)[..., 0]
+    # A sum over a mask, not a lookup: its gradient is one too, where a lookup's would be a scatter.
+    is_taken = jnp.arange(values.shape[-1]) == actions[..., None]
+    taken = jnp.where(is_taken, values, 0)
+    return taken.any(axis=-1) if values.dtype == bool else taken.sum(axis=-1)
 
 
 def choose_each(

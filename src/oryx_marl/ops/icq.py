@@ -22,6 +22,8 @@ def batch_weights(
 
     One softmax for each position of the other axes; rows that do not count get weight 0.
     """
+    # Kept apart from what comes before, which would else be computed anew for every sum below.
+    values = jax.lax.optimization_barrier(values)
     scores = jnp.where(rows, values / temperature, -jnp.inf)
     top = jnp.max(scores, axis=0, keepdims=True, initial=-jnp.inf)
     unnormalised = jnp.where(rows, jnp.exp(scores - jnp.where(jnp.isfinite(top), top, 0)), 0)

@@ -41,10 +41,13 @@ class Layout(NamedTuple):
 
 
 def has_kernel(num_steps: int, num_agents: int, head_width: int) -> bool:
-    """Whether ops/retention_kernel.py is asked for ($ORYX_KERNELS=1), and does these sizes here."""
+    """Whether ops/retention_kernel.py does these sizes here, and is not declined ($ORYX_KERNELS=0).
+
+    It does whole sequences that begin with nothing remembered, as in offline training.
+    """
     is_small = num_agents <= MAX_CHUNK and head_width in (16, 32, 64, 128)
-    asked = os.environ.get("ORYX_KERNELS") == "1" and jax.default_backend() == "gpu"
-    return asked and is_small and num_steps > 1
+    declined = os.environ.get("ORYX_KERNELS") == "0" or jax.default_backend() != "gpu"
+    return is_small and num_steps > 1 and not declined
 
 
 def retention(
@@ -55,11 +58,14 @@ def retention(
     decay: Float[Array, ""],
     reset: Bool[Array, "T"],
     present: Bool[Array, "T N"],
-    state: State,
+    state: State | None,
     causal: bool,
     form: Form | None = None,
-) -> tuple[Tokens, State]:
-    """Outputs and the state after the last step, in the cheapest form unless one is named."""
+) -> tuple[Tokens, State | None]:
+    """Outputs and the state after the last step, in the cheapest form unless one is named.
+
+    Without a state nothing is remembered from before, and none is returned.
+    """
     k = jnp.where(present[..., None], k, 0)
     form = form or cheapest_form(*q.shape, causal=causal)
     return _FORMS[form](q, k, v, decay, reset, state, causal)
@@ -78,8 +84,8 @@ def cheapest_form(num_steps: int, num_agents: int, head_width: int, *, causal: b
 
 
 def recurrent(
-    q: Tokens, k: Tokens, v: Tokens, decay: Array, reset: Array, state: State, causal: bool
-) -> tuple[Tokens, State]:
+    q: Tokens, k: Tokens, v: Tokens, decay: Array, reset: Array, state: State | None, causal: bool
+) -> tuple[Tokens, State | None]:
     """Step by step, and with `causal` agent by agent: constant memory, as when acting."""
 
     def one_step(state: Array, inputs: tuple[Array, ...]) -> tuple[Array, Array]:
@@ -90,8 +96,9 @@ def recurrent(
         state = state + jnp.einsum("nk,nl->kl", k_t, v_t)
         return state, q_t @ state
 
-    state, y = jax.lax.scan(one_step, state, (q, k, v, reset))
-    return y, state
+    start = jnp.zeros((q.shape[-1], v.shape[-1])) if state is None else state
+    after, y = jax.lax.scan(one_step, start, (q, k, v, reset))
+    return y, None if state is None else after
 
 
 def _one_agent(state: Array, inputs: tuple[Array, Array, Array]) -> tuple[Array, Array]:
@@ -101,8 +108,8 @@ def _one_agent(state: Array, inputs: tuple[Array, Array, Array]) -> tuple[Array,
 
 
 def flattened(
-    q: Tokens, k: Tokens, v: Tokens, decay: Array, reset: Array, state: State, causal: bool
-) -> tuple[Tokens, State]:
+    q: Tokens, k: Tokens, v: Tokens, decay: Array, reset: Array, state: State | None, causal: bool
+) -> tuple[Tokens, State | None]:
     """All tokens against all tokens in one TN x TN product: best for few agents."""
     T, N, K = q.shape
     between, from_start = _decays(decay, reset)
@@ -110,23 +117,26 @@ def flattened(
     if causal:
         weights = jnp.tril(weights)
     flat_q, flat_k, flat_v = (x.reshape(T * N, K) for x in (q, k, v))
-    y = ((flat_q @ flat_k.T) * weights) @ flat_v
-    y = y.reshape(T, N, K) + from_start[:, None, None] * (q @ state)
+    y = (((flat_q @ flat_k.T) * weights) @ flat_v).reshape(T, N, K)
+    if state is None:
+        return y, None
+    y = y + from_start[:, None, None] * (q @ state)
     carried = k * between[-1][:, None, None]
     return y, from_start[-1] * state + jnp.einsum("tnk,tnl->kl", carried, v)
 
 
 def blockwise(
-    q: Tokens, k: Tokens, v: Tokens, decay: Array, reset: Array, state: State, causal: bool
-) -> tuple[Tokens, State]:
+    q: Tokens, k: Tokens, v: Tokens, decay: Array, reset: Array, state: State | None, causal: bool
+) -> tuple[Tokens, State | None]:
     """States per step, products only inside a step: cost grows linearly with the agents."""
     between, from_start = _decays(decay, reset)
     added = jnp.einsum("tnk,tnl->tkl", k, v)
-    earlier = jnp.einsum("ts,skl->tkl", jnp.tril(between, -1), added)
-    before = earlier + from_start[:, None, None] * state
+    before = jnp.einsum("ts,skl->tkl", jnp.tril(between, -1), added)
+    if state is not None:
+        before = before + from_start[:, None, None] * state
     after = before + added
     y = jax.vmap(_within_step)(q, k, v, before) if causal else q @ after
-    return y, after[-1]
+    return y, None if state is None else after[-1]
 
 
 def _within_step(q: Array, k: Array, v: Array, before: Array) -> Array:

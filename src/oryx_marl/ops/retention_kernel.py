@@ -3,11 +3,11 @@
 Computes `swish(G) · norm(retention(Q, K, V))` as ops/retention.py defines it, from products that
 stand side by side, without a copy of any of them: every feature is read once and written once. One
 program does one head of one sequence. It walks over chunks of whole steps, attends inside a chunk
-and carries the state from chunk to chunk; backward it walks the other way, and what happens inside
-a chunk is left to automatic differentiation.
+and carries the state from chunk to chunk; backward it walks the other way.
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -17,6 +17,8 @@ from jax.experimental.pallas import triton as plgpu
 from jaxtyping import Array, Bool, Float
 
 from oryx_marl.ops.retention import MAX_CHUNK, NORM_EPSILON, Layout
+
+Q, K, V, G = range(4)
 
 
 class Chunks(NamedTuple):
@@ -46,13 +48,13 @@ class Norm(Protocol):
 def gated_retention(
     layout: Layout,
     sources: tuple[Float[Array, "T N _"], ...],
-    state: Float[Array, "H K K"],
+    state: None,
     reset: Bool[Array, " T"],
     present: Bool[Array, "T N"],
     decays: Float[Array, " H"],
     norm: Norm,
-) -> tuple[Float[Array, "T N D"], Float[Array, "H K K"]]:
-    """Outputs of one sequence and the state after its last step."""
+) -> tuple[Float[Array, "T N D"], None]:
+    """Outputs of one sequence that begins with nothing remembered."""
     num_steps, num_agents = present.shape
     chunks = cut(num_steps, num_agents)
     episode = jnp.broadcast_to(jnp.cumsum(reset)[:, None], present.shape).astype(jnp.int32)
@@ -61,33 +63,46 @@ def gated_retention(
     spare = chunks.padded if layout.interpret else 0
     flat = tuple(_pad(x.reshape(num_steps * num_agents, -1), spare) for x in sources)
     episode, keyed = (_pad(x.reshape(-1), spare, -1) for x in (episode, keyed))
-    rest = (norm.scale, norm.shift, state, jnp.log(decays), episode, keyed)
-    y, after = _mix(layout, chunks, num_steps, flat, *rest)
-    return y[: num_steps * num_agents].reshape(num_steps, num_agents, -1), after
+    rest = (norm.scale, norm.shift, jnp.log(decays), episode, keyed)
+    y = _mix(layout, chunks, num_steps, flat, *rest)
+    return y[: num_steps * num_agents].reshape(num_steps, num_agents, -1), None
 
 
 def _pad(x: Array, rows: int, value: int = 0) -> Array:
     return jnp.pad(x, ((0, rows), *((0, 0),) * (x.ndim - 1)), constant_values=value)
 
 
-def _one_chunk(
-    state: Array,
-    parts: tuple[Array, Array, Array, Array],
-    scale: Array,
-    shift: Array,
-    weights: tuple[Array, Array, Array, Array],
+def _dot(dtype: Any, a: Array, b: Array, **transposed: bool) -> Array:
+    """a b, summed in float32; the factors are rounded to the dtype of the features."""
+    return plgpu.dot(a.astype(dtype), b.astype(dtype), **transposed)
+
+
+def _outputs(
+    q: Array, k: Array, v: Array, state: Array | None, weights: "_Weights"
 ) -> tuple[Array, Array]:
-    """The state after a chunk and its outputs [P, K]."""
-    q, k, v, g = parts
-    between, from_start, to_end, through = weights
-    scores = plgpu.dot(q, k, trans_b=True) * between
-    y = plgpu.dot(scores, v) + plgpu.dot(q * from_start[:, None], state)
-    after = through * state + plgpu.dot(k * to_end[:, None], v, trans_a=True)
-    mean = jnp.sum(y, axis=1) / y.shape[1]
-    centred = y - mean[:, None]
-    variance = jnp.sum(centred * centred, axis=1) / y.shape[1]
-    normed = centred * jax.lax.rsqrt(variance + NORM_EPSILON)[:, None]
-    return after, g * jax.nn.sigmoid(g) * (normed * scale[None, :] + shift[None, :])
+    """Scores of a chunk [P, P] and its outputs before the norm [P, K]."""
+    dtype = q.dtype
+    scores = _dot(dtype, q, k, trans_b=True) * weights.between
+    y = _dot(dtype, scores, v)
+    if state is not None:
+        y += _dot(dtype, q * weights.from_start[:, None], state)
+    return scores, y
+
+
+def _normalise(y: Array) -> tuple[Array, Array]:
+    """Zero mean and unit variance in each row, and what the rows were divided by, inverted."""
+    centred = y - (jnp.sum(y, axis=1) / y.shape[1])[:, None]
+    inverse = jax.lax.rsqrt(jnp.sum(centred * centred, axis=1) / y.shape[1] + NORM_EPSILON)
+    return centred * inverse[:, None], inverse
+
+
+class _Weights(NamedTuple):
+    """Decays between tokens, from the state before, to the state after, and of the state."""
+
+    between: Array
+    from_start: Array
+    to_end: Array
+    through: Array
 
 
 class _Walk:
@@ -118,17 +133,15 @@ class _Walk:
         start, inside = self.rows(chunk)
         mask = jnp.broadcast_to(inside[:, None], value.shape)
         at = ref.at[pl.ds(start, self.chunks.padded), self.place(column, value.shape[1])]
-        plgpu.store(at, value, mask=mask)
+        plgpu.store(at, value.astype(ref.dtype), mask=mask)
 
-    def parts(self, head_width: int, chunk: Array) -> tuple[Array, ...]:
-        """Q, K, V, G."""
-        return tuple(
-            self.read(self.sources[source], column, head_width, chunk)
-            for source, column in self.layout.columns
-        )
+    def part(self, number: int, head_width: int, chunk: Array) -> Array:
+        """Q, K, V or G of this head [P, K], by number."""
+        source, column = self.layout.columns[number]
+        return self.read(self.sources[source], column, head_width, chunk)
 
-    def weights(self, chunk: Array) -> tuple[Array, Array, Array, Array]:
-        """Decays between tokens, from the state before, to the state after, and of the state."""
+    def weights(self, chunk: Array) -> _Weights:
+        """How tokens of a chunk see each other and the states."""
         start, inside = self.rows(chunk)
         rows = pl.ds(start, self.chunks.padded)
         episode = plgpu.load(self.episode.at[rows], mask=inside, other=-2)
@@ -145,12 +158,11 @@ class _Walk:
         last_token = jnp.minimum(start + self.chunks.tokens, self.num_tokens) - 1
         last_episode = plgpu.load(self.episode.at[last_token])
         before = plgpu.load(self.episode.at[jnp.maximum(start - 1, 0)])
-        before = jnp.where(start > 0, before, 0)  # the state that is handed in belongs to episode 0
         last_step = (last_token - start) // self.layout.num_agents
         since = jnp.exp(log_decay * (step + 1).astype(jnp.float32))
         until = jnp.exp(log_decay * (last_step - step).astype(jnp.float32))
         through = jnp.exp(log_decay * (last_step + 1).astype(jnp.float32))
-        return (
+        return _Weights(
             between,
             jnp.where(episode == before, since, 0.0),
             jnp.where(keyed == last_episode, until, 0.0),
@@ -159,60 +171,105 @@ class _Walk:
 
 
 def _forward_kernel(layout: Layout, chunks: Chunks, num_steps: int, *refs: Any) -> None:
-    """Outputs, and the state before each chunk and after the last."""
+    """Outputs, and where there are several chunks the state before each."""
     count = 1 + max(source for source, _ in layout.columns)
     sources, rest = refs[:count], refs[count:]
-    scale, shift, state, log_decay, episode, keyed, out, states = rest
+    scale, shift, log_decay, episode, keyed, out, *states = rest
     walk = _Walk(layout, chunks, num_steps, (sources, log_decay, episode, keyed))
-    head, width = walk.head, state.shape[-1]
+    head, width = walk.head, scale.shape[-1]
     scale, shift = plgpu.load(scale.at[head]), plgpu.load(shift.at[head])
 
-    def one_chunk(chunk: Array, state: Array) -> Array:
-        plgpu.store(states.at[head, chunk], state)
-        parts = walk.parts(width, chunk)
-        state, y = _one_chunk(state, parts, scale, shift, walk.weights(chunk))  # type: ignore[arg-type]
-        walk.write(out, 0, y, chunk)
-        return state
+    def one_chunk(chunk: Array, state: Array | None) -> Array | None:
+        weights = walk.weights(chunk)
+        q, k, v = (walk.part(number, width, chunk) for number in (Q, K, V))
+        _, y = _outputs(q, k, v, state, weights)
+        normed, _ = _normalise(y)
+        g = walk.part(G, width, chunk).astype(jnp.float32)
+        walk.write(out, 0, g * jax.nn.sigmoid(g) * (normed * scale[None] + shift[None]), chunk)
+        if state is None:
+            return None
+        plgpu.store(states[0].at[head, chunk], state)
+        added = _dot(k.dtype, k * weights.to_end[:, None], v, trans_a=True)
+        return weights.through * state + added
 
-    last = jax.lax.fori_loop(0, chunks.number, one_chunk, plgpu.load(state.at[head]))
-    plgpu.store(states.at[head, jnp.int32(chunks.number)], last)
+    _walk_over(chunks, width, one_chunk)
+
+
+def _walk_over(chunks: Chunks, width: int, visit: Callable[[Array, Any], Any], *more: Any) -> Any:
+    """Visits all chunks in turn with what is carried: a state if there are several, and `more`."""
+    if chunks.number == 1:
+        return visit(jnp.int32(0), (None, *more) if more else None)
+    state = jnp.zeros((width, width))
+    return jax.lax.fori_loop(0, chunks.number, visit, (state, *more) if more else state)
 
 
 def _backward_kernel(layout: Layout, chunks: Chunks, num_steps: int, *refs: Any) -> None:
-    """Gradients of the sources, of scale and shift, and of the state before the first step."""
+    """Gradients of the sources, and of scale and shift."""
     count = 1 + max(source for source, _ in layout.columns)
-    sources, rest = refs[:count], refs[count:]
-    scale, shift, log_decay, episode, keyed, states, wanted, wanted_state = rest[:8]
-    for_sources, (for_scale, for_shift, for_state) = rest[8:-3], rest[-3:]
+    sources, for_sources = refs[:count], refs[-count - 2 : -2]
+    scale, shift, log_decay, episode, keyed, wanted, *states = refs[count : -count - 2]
     walk = _Walk(layout, chunks, num_steps, (sources, log_decay, episode, keyed))
-    head, width = walk.head, states.shape[-1]
+    head, width = walk.head, scale.shape[-1]
     scale, shift = plgpu.load(scale.at[head]), plgpu.load(shift.at[head])
 
-    def one_chunk(number: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        chunk = chunks.number - 1 - number
-        for_state, for_scale, for_shift = carry
-        state, weights = plgpu.load(states.at[head, chunk]), walk.weights(chunk)
-        _, pull = jax.vjp(
-            lambda state, parts, scale, shift: _one_chunk(state, parts, scale, shift, weights),
-            state,
-            walk.parts(width, chunk),
-            scale,
-            shift,
-        )
-        change = walk.read(wanted, 0, width, chunk)
-        for_state, for_parts, more_scale, more_shift = pull((for_state, change))
-        for (source, column), value in zip(layout.columns, for_parts, strict=True):
-            walk.write(for_sources[source], column, value, chunk)
-        return for_state, for_scale + more_scale, for_shift + more_shift
+    def give(part: int, value: Array, chunk: Array) -> None:
+        source, column = layout.columns[part]
+        walk.write(for_sources[source], column, value, chunk)
 
-    start = (plgpu.load(wanted_state.at[head]), jnp.zeros_like(scale), jnp.zeros_like(shift))
-    found = jax.lax.fori_loop(0, chunks.number, one_chunk, start)
-    for ref, value in zip((for_state, for_scale, for_shift), found, strict=True):
+    def one_chunk(number: Array, carry: tuple) -> tuple:
+        # Parts are read again after each write: fewer of them are held at a time.
+        chunk = chunks.number - 1 - number
+        for_after, for_scale, for_shift = carry
+        weights = walk.weights(chunk)
+        q, k, v = (walk.part(number, width, chunk) for number in (Q, K, V))
+        dtype = q.dtype
+        state = plgpu.load(states[0].at[head, chunk]) if states else None
+        scores, y = _outputs(q, k, v, state, weights)
+        normed, inverse = _normalise(y)
+
+        g = walk.part(G, width, chunk).astype(jnp.float32)
+        change = walk.read(wanted, 0, width, chunk).astype(jnp.float32)
+        gate = jax.nn.sigmoid(g)
+        for_gate = change * (normed * scale[None] + shift[None])
+        give(G, for_gate * gate * (1 + g * (1 - gate)), chunk)
+        for_scaled = change * g * gate
+        for_scale += jnp.sum(for_scaled * normed, axis=0)
+        for_shift += jnp.sum(for_scaled, axis=0)
+        for_normed = for_scaled * scale[None]
+        for_mean = jnp.sum(for_normed, axis=1) / width
+        for_variance = jnp.sum(for_normed * normed, axis=1) / width
+        for_y = for_normed - for_mean[:, None] - normed * for_variance[:, None]
+        for_y *= inverse[:, None]
+
+        for_v = _dot(dtype, scores, for_y, trans_a=True)
+        if states:
+            ended = walk.part(K, width, chunk) * weights.to_end[:, None]
+            for_v += _dot(dtype, ended, for_after)
+        give(V, for_v, chunk)
+        v = walk.part(V, width, chunk)
+        for_scores = _dot(dtype, for_y, v, trans_b=True) * weights.between
+        for_k = _dot(dtype, for_scores, walk.part(Q, width, chunk), trans_a=True)
+        if states:
+            for_k += _dot(dtype, v, for_after, trans_b=True) * weights.to_end[:, None]
+        give(K, for_k, chunk)
+        for_q = _dot(dtype, for_scores, walk.part(K, width, chunk))
+        if states:
+            for_y *= weights.from_start[:, None]
+            for_q += _dot(dtype, for_y, plgpu.load(states[0].at[head, chunk]), trans_b=True)
+        give(Q, for_q, chunk)
+        if states:
+            more = _dot(dtype, walk.part(Q, width, chunk), for_y, trans_a=True)
+            for_after = weights.through * for_after + more
+        return for_after, for_scale, for_shift
+
+    zeros = jnp.zeros_like(scale)
+    _, for_scale, for_shift = _walk_over(chunks, width, one_chunk, zeros, zeros)
+    for ref, value in zip(refs[-2:], (for_scale, for_shift), strict=True):
         plgpu.store(ref.at[head], value)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2))
-def _mix(layout: Layout, chunks: Chunks, num_steps: int, *arguments: Any) -> tuple[Array, Array]:
+def _mix(layout: Layout, chunks: Chunks, num_steps: int, *arguments: Any) -> Array:
     return _mix_forward(layout, chunks, num_steps, *arguments)[0]
 
 
@@ -223,48 +280,47 @@ def _mix_forward(
     sources: tuple[Array, ...],
     scale: Array,
     shift: Array,
-    state: Array,
-    log_decay: Array,
-    episode: Array,
-    keyed: Array,
-) -> tuple[tuple[Array, Array], tuple]:
-    rows, (heads, width, _) = len(sources[0]), state.shape
-    call = pl.pallas_call(
-        functools.partial(_forward_kernel, layout, chunks, num_steps),
-        grid=(heads,),
-        out_shape=(
-            jax.ShapeDtypeStruct((rows, heads * width), state.dtype),
-            jax.ShapeDtypeStruct((heads, chunks.number + 1, width, width), state.dtype),
-        ),
-        compiler_params=plgpu.CompilerParams(num_warps=4, num_stages=2),
-        interpret=layout.interpret,
-        name="gated_retention",
-    )
-    y, states = call(*sources, scale, shift, state, log_decay, episode, keyed)
-    kept = (sources, scale, shift, log_decay, episode, keyed, states)
-    return (y, states[:, -1]), kept
+    *rest: Array,
+) -> tuple[Array, tuple]:
+    rows, (heads, width) = len(sources[0]), scale.shape
+    out = [jax.ShapeDtypeStruct((rows, heads * width), sources[0].dtype)]
+    if chunks.number > 1:
+        out.append(jax.ShapeDtypeStruct((heads, chunks.number, width, width), jnp.float32))
+    call = _call(_forward_kernel, layout, chunks, num_steps, heads, out)
+    y, *states = call(*sources, scale, shift, *rest)
+    return y, (sources, scale, shift, rest, states)
 
 
 def _mix_backward(
-    layout: Layout, chunks: Chunks, num_steps: int, kept: tuple, wanted: tuple[Array, Array]
+    layout: Layout, chunks: Chunks, num_steps: int, kept: tuple, wanted: Array
 ) -> tuple:
-    sources, scale, shift, log_decay, episode, keyed, states = kept
-    heads = len(states)
-    like = (*sources, scale, shift, states[:, 0])
-    call = pl.pallas_call(
-        functools.partial(_backward_kernel, layout, chunks, num_steps),
-        grid=(heads,),
-        out_shape=tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in like),
-        compiler_params=plgpu.CompilerParams(num_warps=4, num_stages=2),
-        interpret=layout.interpret,
-        name="gated_retention_backward",
-    )
-    found = call(*sources, scale, shift, log_decay, episode, keyed, states, *wanted)
-    *for_sources, for_scale, for_shift, for_state = found
+    sources, scale, shift, rest, states = kept
+    out = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (*sources, scale, shift)]
+    call = _call(_backward_kernel, layout, chunks, num_steps, len(scale), out)
+    found = call(*sources, scale, shift, *rest, wanted, *states)
+    *for_sources, for_scale, for_shift = found
     if layout.interpret:  # spare rows were written by nobody
         real = jnp.arange(len(sources[0])) < num_steps * layout.num_agents
         for_sources = [jnp.where(real[:, None], x, 0) for x in for_sources]
-    return tuple(for_sources), for_scale, for_shift, for_state, None, None, None
+    return tuple(for_sources), for_scale, for_shift, *(None for _ in rest)
+
+
+def _call(
+    kernel: Callable[..., None],
+    layout: Layout,
+    chunks: Chunks,
+    num_steps: int,
+    heads: int,
+    out: list[jax.ShapeDtypeStruct],
+) -> Callable[..., list[Array]]:
+    return pl.pallas_call(
+        functools.partial(kernel, layout, chunks, num_steps),
+        grid=(heads,),
+        out_shape=out,
+        compiler_params=plgpu.CompilerParams(num_warps=4, num_stages=2),
+        interpret=layout.interpret,
+        name="gated_retention" + kernel.__name__.removesuffix("_kernel"),
+    )
 
 
 _mix.defvjp(_mix_forward, _mix_backward)
