@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import sys
 import typing
 from dataclasses import dataclass, field
@@ -86,6 +87,19 @@ class Demo:
     """Folder for the run; a finished demo is kept and the new one gets a number, an unfinished one
     is continued."""
 
+    def __post_init__(self) -> None:
+        self._settings()  # refuses bad values before any work
+
+    def _settings(self) -> TrainSettings:
+        every = max(self.updates // 10, 1)
+        return TrainSettings(
+            updates=self.updates,
+            seeds=self.seeds,
+            log_every=every,
+            evaluate_every=every,
+            checkpoint_every=every,
+        )
+
     def run(self) -> None:
         if catalog.is_made_quickly(self.data):
             console.print(f"making {self.data} first")
@@ -102,17 +116,9 @@ class Demo:
         while (out / "summary.json").exists():
             number += 1
             out = self.out.with_name(f"{self.out.name}-{number}")
-        every = max(self.updates // 10, 1)
-        settings = TrainSettings(
-            updates=self.updates,
-            seeds=self.seeds,
-            log_every=every,
-            evaluate_every=every,
-            checkpoint_every=every,
-        )
         config = oryx.Config(batch_size=32, learning_rate=1e-3)
         try:
-            summary = _train(Experiment("oryx", config, dataset, out, settings), resume=True)
+            summary = _train(Experiment("oryx", config, dataset, out, self._settings()), True)
         except StoppedError:
             raise StoppedError("stopped", "the same command continues it") from None
         _show(summary, out)
@@ -160,22 +166,35 @@ class _TrainOffline(_Train):
     """Continue a run that was stopped or killed, as if it had not been."""
     leave_out_bad_rows: bool = False
     """Train on faulty data all the same, without the rows that would poison it."""
-    preset: typing.Literal["default", "paper"] = "default"
-    """Settings to begin with: ours, or those of Oryx's paper for this kind of data."""
 
     def run(self) -> None:
         dataset = catalog.open(self.dataset)
         self._train(dataset, self.train, self._choose(dataset))
 
     def _choose(self, dataset: Dataset) -> Any:
-        """The Config: as given, or the paper's."""
-        given = self.config  # type: ignore[attr-defined]
+        """The Config to train with."""
+        return self.config  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True)
+class _TrainOryx(_TrainOffline):
+    """Oryx can also be trained with the settings of its paper."""
+
+    preset: typing.Literal["default", "paper"] = "default"
+    """Settings to begin with: ours, or those of Oryx's paper for this kind of data."""
+
+    def __post_init__(self) -> None:
+        given, ours = configs.to_dict(self.config), configs.to_dict(oryx.Config())  # type: ignore[attr-defined]
+        single = [f"{name} {value}" for name, value in given.items() if value != ours[name]]
+        if self.preset == "paper" and single:
+            raise OryxError(
+                "give either --preset paper or single settings, not both; given were "
+                + ", ".join(single)
+            )
+
+    def _choose(self, dataset: Dataset) -> Any:
         if self.preset == "default":
-            return given
-        if self.algorithm != "oryx":
-            raise OryxError(f"the paper's settings are those of oryx, not of {self.algorithm}")
-        if given != oryx.Config():
-            raise OryxError("give either --preset paper or single settings, not both")
+            return super()._choose(dataset)
         quality = dataset.name.split("/")[-1]
         found = settings.paper(dataset.spec.environment, quality)
         return configs.from_dict(oryx.Config, found)
@@ -194,6 +213,9 @@ class _TrainOnline(_Train):
     resume: bool = False
     """Continue a run that was stopped or killed, as if it had not been."""
 
+    def __post_init__(self) -> None:
+        registry.load("envs", self.env)  # refuses an unknown name before any work
+
     def run(self) -> None:
         env = registry.load("envs", self.env).make()
         config = self.config  # type: ignore[attr-defined]
@@ -205,6 +227,7 @@ class _TrainOnline(_Train):
 def _train_commands() -> dict[str, type]:
     """One `train` command per algorithm found, with its Config's fields as flags."""
     commands = {}
+    special = {"oryx": _TrainOryx}
     for name in registry.names("algorithms"):
         module = registry.load("algorithms", name)
         title = (module.__doc__ or name).split(":")[0]
@@ -213,7 +236,7 @@ def _train_commands() -> dict[str, type]:
         commands[name] = dataclasses.make_dataclass(
             f"Train{name.title()}",
             [("config", module.Config, field(default_factory=module.Config))],
-            bases=(_TrainOnline if online else _TrainOffline,),
+            bases=(_TrainOnline if online else special.get(name, _TrainOffline),),
             namespace={"algorithm": name, "__doc__": f"Train {title} {where}."},
             frozen=True,
         )
@@ -234,6 +257,12 @@ class Eval:
     """Another number gives other episodes."""
     json: bool = False
     """Print JSON."""
+
+    def __post_init__(self) -> None:
+        if self.episodes < 1:
+            raise OryxError(f"episodes must be at least 1, got {self.episodes}")
+        if self.stream < 0:
+            raise OryxError(f"stream must not be negative, got {self.stream}")
 
     def run(self) -> None:
         loaded = experiment.load(self.run_folder)
@@ -302,6 +331,7 @@ def main(arguments: list[str] | None = None) -> None:
     if (sys.argv[1:] if arguments is None else arguments) == ["--version"]:
         print(oryx_marl.__version__)  # noqa: T201
         return
+    code = 2  # what is refused while the command is read was asked for wrongly
     try:
         command = _app().cli(
             prog="oryx",
@@ -309,17 +339,25 @@ def main(arguments: list[str] | None = None) -> None:
             args=arguments,
             config=FLAGS,
         )
+        code = 1
         command.run()
     except StoppedError as stop:
         errors.print(str(stop), highlight=False)
         sys.exit(130)
     except KeyboardInterrupt:
         errors.print("stopped; a begun run continues with --resume", highlight=False)
-        sys.exit(130)
+        _leave(130)
     except (OryxError, OSError) as error:
         errors.print("error:", style="bold red", end=" ")
         errors.print(str(error), highlight=False, markup=False, soft_wrap=True)
-        sys.exit(1)
+        sys.exit(code)
+
+
+def _leave(code: int) -> None:
+    """Ends the process at once: torn down after an interrupted compilation, JAX crashes."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

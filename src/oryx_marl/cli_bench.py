@@ -11,6 +11,7 @@ from oryx_marl import registry
 from oryx_marl.bench import published, suite
 from oryx_marl.bench import table as tables
 from oryx_marl.bench.runner import Bench, make_table
+from oryx_marl.errors import OryxError
 from oryx_marl.train.loop import StoppedError
 from oryx_marl.train.progress import training_bar
 
@@ -35,6 +36,11 @@ class BenchSuite:
     """Folder of the records (default: results/bench/<suite>)."""
     work: Path = Path("runs/bench")
     """Folder of the runs, which are large and needed until their cells are finished."""
+
+    def __post_init__(self) -> None:
+        suite.load(self.suite, self.quick).choose(self.only)  # refuses an unknown name
+        if self.first_seed < 0:
+            raise OryxError(f"first_seed must not be negative, got {self.first_seed}")
 
     def run(self) -> None:
         chosen = suite.load(self.suite, self.quick)
@@ -81,9 +87,9 @@ class BenchPublished:
     """Print published scores, those of the paper and of what it compares with."""
 
     env: str | None = None
-    """Environment, such as tmaze, connector, smac_v1."""
+    """Environment: tmaze, smac_v1, mamujoco or rware. Its numbers are printed, nothing is run."""
     scenario: str | None = None
-    """Task within the environment."""
+    """Task within the environment, such as 5m_vs_6m."""
     dataset: str | None = None
     """Quality of the data, such as replay, Good."""
     algorithm: str | None = None
@@ -91,12 +97,18 @@ class BenchPublished:
     format: typing.Literal["plain", "markdown", "csv"] = "plain"
     """How the table is written."""
 
-    def run(self) -> None:
-        found = published.scores(
+    def __post_init__(self) -> None:
+        self._scores()  # refuses an unknown name
+
+    def _scores(self) -> list[published.Score]:
+        return published.scores(
             environment=self.env,
             dataset=self.dataset,
             algorithm=self.algorithm,
             scenario=self.scenario,
         )
+
+    def run(self) -> None:
+        found = self._scores()
         render = {"plain": tables.plain, "markdown": tables.markdown, "csv": tables.csv}
         print(render[self.format](published.as_table(found)))  # noqa: T201

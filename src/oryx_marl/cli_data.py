@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from oryx_marl.data import catalog, stats
+from oryx_marl.errors import OryxError
 from oryx_marl.train.progress import training_bar
 
 console = Console()
@@ -90,6 +91,10 @@ class DataMake:
     """Continue a recording that was stopped or killed, as if it had not been."""
     policy: Path | None = None
     """Run whose first seed acts, instead of the policy that comes with the package."""
+
+    def __post_init__(self) -> None:
+        if self.rows is not None and self.rows < 1:
+            raise OryxError(f"rows must be at least 1, got {self.rows}")
 
     def run(self) -> None:
         made = catalog.make(

@@ -46,8 +46,11 @@ class EvaluationSettings:
     """Episodes kept for the page's replay."""
 
     def __post_init__(self) -> None:
-        if self.episodes < 1 or self.episodes_while_training < 1 or self.replays < 0:
-            raise OryxError("episodes must be at least 1, and replays at least 0")
+        for name in ("episodes", "episodes_while_training"):
+            if getattr(self, name) < 1:
+                raise OryxError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.replays < 0:
+            raise OryxError(f"replays must not be negative, got {self.replays}")
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,9 @@ def _require_fit(experiment: Experiment) -> None:
     online = is_online(experiment.algorithm)
     if online == isinstance(experiment.learn_from, Dataset):
         needs = "an environment, not a dataset" if online else "a dataset, not an environment"
-        raise OryxError(f"'{experiment.algorithm}' learns from {needs}")
+        raise OryxError(
+            f"'{experiment.algorithm}' learns from {needs}; given was {experiment.task}"
+        )
 
 
 def make_algorithm(name: str, config: Any, spec: Spec) -> Algorithm:

@@ -67,7 +67,8 @@ def roll_out(
     """
     if request.policy is not None and len(policies) > 1:
         raise OryxError(
-            "this mixes several policies that come with the package; leave out --policy"
+            "this mixes several policies that come with the package; leave out --policy "
+            f"{request.policy}"
         )
     kept = [_load(policy, request) for policy in policies]
     rows = -(-request.rows // len(kept))

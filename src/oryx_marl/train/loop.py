@@ -70,13 +70,18 @@ class TrainSettings:
     """Updates between checkpoints."""
 
     def __post_init__(self) -> None:
-        if min(self.updates, self.seeds, self.log_every, self.checkpoint_every) < 1:
-            raise OryxError("updates, seeds, log_every and checkpoint_every must be at least 1")
-        if self.first_seed < 0 or self.evaluate_every < 0:
-            raise OryxError("first_seed and evaluate_every must not be negative")
+        for name in ("updates", "seeds", "log_every", "checkpoint_every"):
+            if getattr(self, name) < 1:
+                raise OryxError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("first_seed", "evaluate_every"):
+            if getattr(self, name) < 0:
+                raise OryxError(f"{name} must not be negative, got {getattr(self, name)}")
         for name in ("evaluate_every", "checkpoint_every"):
             if getattr(self, name) % self.log_every:
-                raise OryxError(f"{name} must be a multiple of log_every ({self.log_every})")
+                raise OryxError(
+                    f"{name} must be a multiple of log_every ({self.log_every}), "
+                    f"got {getattr(self, name)}"
+                )
 
     @property
     def seed_numbers(self) -> list[int]:

@@ -1,5 +1,6 @@
-"""Progress for people: a bar with rate and time left in a terminal, nothing elsewhere."""
+"""Progress for people: a bar with rate and time left in a terminal, else a line now and then."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -17,6 +18,7 @@ from rich.progress import (
 from rich.text import Text
 
 Report = Callable[[int, dict[str, np.ndarray]], None]
+SECONDS_BETWEEN_LINES = 10.0
 
 
 class _Rate(ProgressColumn):
@@ -28,7 +30,10 @@ class _Rate(ProgressColumn):
 
 @contextmanager
 def training_bar(total: int, console: Console, title: str = "training") -> Iterator[Report]:
-    """`report(update, metrics)` moves the bar and shows the losses, means over seeds."""
+    """`report(update, metrics)` shows how far it is and the losses, means over seeds."""
+    if not console.is_terminal:
+        yield _lines(total, console, title)
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -37,15 +42,34 @@ def training_bar(total: int, console: Console, title: str = "training") -> Itera
         TimeRemainingColumn(),
         TextColumn("{task.fields[losses]}", style="dim"),
     )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+    with Progress(*columns, console=console) as progress:
         task = progress.add_task(f"{title}: compiling", total=total, losses="")
 
         def report(update: int, metrics: dict[str, np.ndarray]) -> None:
-            losses = " ".join(
-                f"{name.removesuffix('_loss')} {values.mean():.3f}"
-                for name, values in metrics.items()
-                if name.endswith("_loss")
-            )
+            losses = _losses(metrics)
             progress.update(task, completed=update, description=title, losses=losses)
 
         yield report
+
+
+def _lines(total: int, console: Console, title: str) -> Report:
+    """A report that prints a plain line at first, at the end, and now and then between."""
+    printed = -SECONDS_BETWEEN_LINES
+
+    def report(update: int, metrics: dict[str, np.ndarray]) -> None:
+        nonlocal printed
+        now = time.monotonic()
+        if update == total or now - printed >= SECONDS_BETWEEN_LINES:
+            printed = now
+            line = f"{title}: {update:,} of {total:,} updates  {_losses(metrics)}"
+            console.print(line.rstrip(), highlight=False, markup=False, soft_wrap=True)
+
+    return report
+
+
+def _losses(metrics: dict[str, np.ndarray]) -> str:
+    return " ".join(
+        f"{name.removesuffix('_loss')} {values.mean():.3f}"
+        for name, values in metrics.items()
+        if name.endswith("_loss")
+    )
