@@ -180,7 +180,7 @@ def test_ctrl_c_at_any_other_moment_leaves_at_once(
     monkeypatch.setattr(os, "_exit", leave)
     with pytest.raises(Left, match="130"):
         cli.main(["report", "runs/none"])
-    assert "continues with --resume" in capsys.readouterr().err
+    assert "with --resume" in capsys.readouterr().err
 
 
 def test_errors_are_one_message_and_a_code(finished: Path, cache: dict[str, str]) -> None:
@@ -322,6 +322,14 @@ def test_published_scores(tmp_path: Path, cache: dict[str, str]) -> None:
     done = oryx(["bench", "published", "--env", "tmaze", "--format", "csv"], tmp_path, cache)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("environment,dataset,I-ICQ mean")
+
+
+def test_all_published_scores_are_listed_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["bench", "published"])
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) < 100
+    assert "tmaze: 12 scores\n  dataset    replay, expert\n" in text
+    assert "--format csv" in text
 
 
 def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:

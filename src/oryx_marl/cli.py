@@ -40,6 +40,10 @@ errors = Console(stderr=True)
 FLAGS = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
 """Flags are called as the settings are, without the name of the group they belong to."""
 
+INTERRUPTED = (
+    "stopped; what was saved is kept: go on with the same command, `train` and `data make` with "
+    "--resume"
+)
 
 RunFolder: TypeAlias = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
 
@@ -49,13 +53,10 @@ def _train(work: Experiment, resume: bool) -> dict[str, Any]:
         return experiment.run(work, resume, report)
 
 
-def _interval(scores: dict[str, Any], metric: str) -> str:
+def _interval(scores: dict[str, Any]) -> str:
     if scores["low"] is None:
         return f"{scores['mean']:.2f} (one seed: no interval)"
-    low, high = scores["low"], scores["high"]
-    if metric.endswith("rate"):
-        low, high = max(low, 0.0), min(high, 1.0)
-    return f"{scores['mean']:.2f} [{low:.2f}, {high:.2f}]"
+    return f"{scores['mean']:.2f} [{scores['low']:.2f}, {scores['high']:.2f}]"
 
 
 def _show(summary: dict[str, Any], out: Path) -> None:
@@ -66,10 +67,10 @@ def _show(summary: dict[str, Any], out: Path) -> None:
         for acting in ("sampled", "greedy"):
             scores = summary[which][acting]
             per_seed = " ".join(f"{value:.2f}" for value in scores["per_seed"])
-            table.add_row(which, acting, Text(_interval(scores, metric)), per_seed)
+            table.add_row(which, acting, Text(_interval(scores)), per_seed)
     console.print(table)
     console.print(f"page: {page.write(out)}", soft_wrap=True)
-    result = _interval(summary["last"]["sampled"], metric)
+    result = _interval(summary["last"]["sampled"])
     console.print(f"{metric} {result}", markup=False, highlight=False)
 
 
@@ -276,7 +277,7 @@ class Eval:
             "update": loaded.update,
             "episodes": self.episodes,
             "greedy": self.greedy,
-            **metrics.summarise(returns),
+            **metrics.summarise(returns, env.return_name),
         }
         if self.json:
             print(json.dumps(scores))  # noqa: T201
@@ -284,7 +285,7 @@ class Eval:
             acting = "greedy" if self.greedy else "sampled"
             console.print(
                 f"update {loaded.update:,}, {len(returns)} seeds x {self.episodes} {acting} "
-                f"episodes: {env.return_name} {_interval(scores, env.return_name)}",
+                f"episodes: {env.return_name} {_interval(scores)}",
                 markup=False,
                 soft_wrap=True,
             )
@@ -345,7 +346,7 @@ def main(arguments: list[str] | None = None) -> None:
         errors.print(str(stop), highlight=False)
         sys.exit(130)
     except KeyboardInterrupt:
-        errors.print("stopped; a begun run continues with --resume", highlight=False)
+        errors.print(INTERRUPTED, highlight=False, soft_wrap=True)
         _leave(130)
     except (OryxError, OSError) as error:
         errors.print("error:", style="bold red", end=" ")

@@ -18,6 +18,12 @@ from oryx_marl.train.progress import training_bar
 console = Console()
 errors = Console(stderr=True)
 
+NARROW = (
+    "Print some with --env, --scenario, --dataset and --algorithm, such as\n"
+    "  oryx bench published --env smac_v1 --algorithm Oryx\n"
+    "or all of them for another program with --format csv."
+)
+
 
 @dataclass(frozen=True)
 class BenchSuite:
@@ -33,7 +39,7 @@ class BenchSuite:
     first_seed: int = 0
     """Number of the first seed."""
     out: Path | None = None
-    """Folder of the records (default: results/bench/<suite>)."""
+    """Folder of records (default: results/bench/<suite>, or runs/bench-quick/<suite> if quick)."""
     work: Path = Path("runs/bench")
     """Folder of the runs, which are large and needed until their cells are finished."""
 
@@ -47,7 +53,7 @@ class BenchSuite:
         command = f"oryx bench {self.suite}{' --quick' if self.quick else ''}"
         bench = Bench(
             chosen,
-            self.out or Path("results") / "bench" / chosen.name,
+            self.out or suite.default_out(self.suite, self.quick),
             self.work,
             self.first_seed,
             command,
@@ -84,7 +90,7 @@ def _suite_command(name: str) -> type:
 
 @dataclass(frozen=True)
 class BenchPublished:
-    """Print published scores, those of the paper and of what it compares with."""
+    """Print published scores, of the paper and of what it compares with; alone, a list of them."""
 
     env: str | None = None
     """Environment: tmaze, smac_v1, mamujoco or rware. Its numbers are printed, nothing is run."""
@@ -109,6 +115,10 @@ class BenchPublished:
         )
 
     def run(self) -> None:
-        found = self._scores()
+        is_narrowed = any((self.env, self.scenario, self.dataset, self.algorithm))
+        if self.format == "plain" and not is_narrowed:
+            print(published.overview())  # noqa: T201
+            console.print(NARROW, highlight=False, soft_wrap=True)
+            return
         render = {"plain": tables.plain, "markdown": tables.markdown, "csv": tables.csv}
-        print(render[self.format](published.as_table(found)))  # noqa: T201
+        print(render[self.format](published.as_table(self._scores())))  # noqa: T201

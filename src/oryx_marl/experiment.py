@@ -225,8 +225,8 @@ def score(
         sampled = evaluator.returns(network, STREAMS[which], episodes)
         greedy = evaluator.returns(network, STREAMS[which], episodes, greedy=True)
         summary[which] = {
-            "sampled": metrics.summarise(sampled),
-            "greedy": metrics.summarise(greedy),
+            "sampled": metrics.summarise(sampled, evaluator.env.return_name),
+            "greedy": metrics.summarise(greedy, evaluator.env.return_name),
         }
     return summary, sampled
 

@@ -11,7 +11,7 @@ import pytest
 from oryx_marl.algorithms import bc, oryx
 from oryx_marl.bench import suite as suites
 from oryx_marl.bench import table
-from oryx_marl.bench.runner import Bench, make_table
+from oryx_marl.bench.runner import SPENT, Bench, make_table
 from oryx_marl.bench.suite import Suite, Variant
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.recurrent import RecurrentConfig
@@ -64,6 +64,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         bench(folder, watch).run()
     assert begun == ["BC on tmaze/planner-expert", "Oryx on tmaze/planner-expert"]
     assert bench(folder).missing() == [("Oryx", "tmaze/planner-expert")]
+    spent = folder / "work" / "tiny" / "oryx" / "tmaze-planner-expert" / SPENT
+    spent.write_text(str(1_000 + json.loads(spent.read_text())))  # as if it had been slow
     before = {path: path.stat().st_mtime_ns for path in (folder / "out" / "cells").iterdir()}
     bench(folder).run()
     for path, when in before.items():
@@ -76,7 +78,8 @@ def test_records_say_how_to_do_it_again(finished: Path) -> None:
     assert record["command"] == "oryx bench tiny --only Oryx tmaze/planner-expert"
     assert record["seeds"] == [0, 1]
     assert len(record["fingerprint"]) == 64
-    assert {"commit", "device", "wall_seconds", "training_seconds", "config"} <= set(record)
+    assert {"commit", "device", "training_seconds", "config"} <= set(record)
+    assert 1_000 < record["wall_seconds"] < 2_000  # with those of the process that was killed
     assert len(record["scores"]["last"]["sampled"]["per_seed"]) == 2
     assert set(record["acting"]) == {"Oryx, forgetful"}
 
@@ -126,6 +129,20 @@ def test_the_table_marks_the_best_and_stands_beside_the_paper() -> None:
     assert cells["I-ICQ"][2] == table.Cell(0.0, 0.0)
 
 
+def test_all_that_are_best_in_the_printed_digits_are_marked() -> None:
+    """0.998 is printed as 1.00, as 1.000 is; 0.99 is not."""
+    data = "tmaze/expert"
+    scores = {
+        "Oryx": [0.998, 0.998, 0.998],
+        "I-ICQ": [1.0, 1.0, 1.0],
+        "MAICQ": [0.97, 1.0, 1.0],
+    }
+    records = {(name, data): record(name, each, each) for name, each in scores.items()}
+    cells = {row.labels[0]: row.cells[0] for row in make_table(suites.load("tmaze"), records).rows}
+    marks = {name: (cell.best, cell.star) for name, cell in cells.items() if cell is not None}
+    assert marks == {"Oryx": (True, False), "I-ICQ": (True, False), "MAICQ": (False, True)}
+
+
 def test_cells_are_chosen_by_name() -> None:
     tmaze = suites.load("tmaze")
     assert tmaze.choose(("BC", "tmaze/expert")) == [("BC", "tmaze/expert")]
@@ -146,6 +163,11 @@ def test_a_damaged_record_is_named(tmp_path: Path) -> None:
     path.write_text("{")
     with pytest.raises(OryxError, match="remove it to run the cell again"):
         bench(tmp_path).records()
+
+
+def test_quick_records_are_no_results() -> None:
+    assert suites.default_out("tmaze", quick=False) == Path("results/bench/tmaze")
+    assert suites.default_out("tmaze", quick=True) == Path("runs/bench-quick/tmaze")
 
 
 def test_suites_begin_with_what_the_paper_has() -> None:

@@ -13,7 +13,7 @@ def test_interval_by_hand() -> None:
 
 
 def test_one_seed_has_no_interval() -> None:
-    scores = summarise(np.array([[0.0, 1.0, 1.0, 0.0]]))
+    scores = summarise(np.array([[0.0, 1.0, 1.0, 0.0]]), "success rate")
     assert scores["mean"] == 0.5
     assert scores["low"] is None
     assert scores["high"] is None
@@ -23,10 +23,19 @@ def test_one_seed_has_no_interval() -> None:
 def test_the_seed_is_the_unit() -> None:
     """A thousand episodes of two seeds are two numbers, not two thousand."""
     returns = np.stack([np.zeros(1000), np.ones(1000)])
-    scores = summarise(returns)
+    scores = summarise(returns, "return")
     assert scores["per_seed"] == [0.0, 1.0]
     assert scores["within_seed_std"] == [0.0, 0.0]
     assert scores["high"] - scores["mean"] == pytest.approx(12.7062 * 0.5, rel=1e-4)
+
+
+def test_a_rate_stays_between_0_and_1() -> None:
+    """Of 0.9 and 1.0, Student's interval is 0.95 ± 0.635."""
+    returns = np.stack([np.arange(10) > 0, np.ones(10)]).astype(np.float32)
+    scores = summarise(returns, "success rate")
+    assert scores["low"] == pytest.approx(0.3147, abs=1e-4)
+    assert scores["high"] == 1.0
+    assert summarise(returns, "return")["high"] == pytest.approx(1.5853, abs=1e-4)
 
 
 def test_marl_eval_layout() -> None:

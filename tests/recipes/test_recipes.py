@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import jax
 import numpy as np
@@ -132,6 +133,21 @@ def test_one_policy_cannot_stand_for_several(request_for: Request) -> None:
     request = replace(request_for, policy=Path("anywhere"))
     with pytest.raises(OryxError, match="leave out --policy"):
         list(_policies.roll_out(["one", "two"], None, request))
+
+
+def test_a_recording_is_resumed_for_as_many_rows(request_for: Request) -> None:
+    class BegunError(Exception):
+        pass
+
+    def watch(total: int) -> NoReturn:
+        raise BegunError
+
+    begun = replace(request_for, watch=watch)
+    for request in (begun, replace(begun, resume=True)):
+        with pytest.raises(BegunError):
+            next(_policies.record_training(ENV, CONFIG, request))
+    with pytest.raises(OryxError, match="begun with --rows 3000, not 4000"):
+        next(_policies.record_training(ENV, CONFIG, replace(begun, rows=4_000, resume=True)))
 
 
 def test_subsample_needs_the_whole(request_for: Request) -> None:

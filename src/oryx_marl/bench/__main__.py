@@ -18,7 +18,7 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     given = parser.parse_args()
     chosen = suite.load(given.suite, given.quick)
-    out = given.out or Path("results/bench") / chosen.name
+    out = given.out or suite.default_out(given.suite, given.quick)
     command = f"oryx bench {given.suite}{' --quick' if given.quick else ''}"
     bench = Bench(chosen, out, given.work, given.first_seed, command)
     bench.run(tuple(given.only))

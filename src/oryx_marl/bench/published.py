@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
+from textwrap import fill
 from typing import TypeVar
 
 from oryx_marl.bench.table import Cell, Entry, Table, arrange
@@ -99,6 +100,21 @@ def scores(
         "algorithm": algorithm,
     }
     return _select("score", found, wanted)
+
+
+def overview() -> str:
+    """What scores there are, environment by environment, in the words that narrow them."""
+    lines = []
+    for environment in dict.fromkeys(score.environment for score in scores()):
+        found = scores(environment)
+        lines.append(f"{environment}: {len(found)} scores")
+        for field in ("scenario", "dataset", "algorithm"):
+            values = dict.fromkeys(getattr(score, field) for score in found)
+            names = ", ".join(value for value in values if value is not None)
+            if names:
+                label = f"  {field:<11}"
+                lines.append(fill(names, 96, initial_indent=label, subsequent_indent=" " * 13))
+    return "\n".join(lines) + "\n"
 
 
 def aggregates() -> list[Aggregate]:

@@ -26,6 +26,8 @@ from oryx_marl.train.run import Run
 
 Report = Callable[[int, dict[str, np.ndarray]], None]
 CELLS, MARL_EVAL = "cells", "marl_eval.json"
+SPENT = "seconds_spent.json"
+"""File in a run's folder: seconds that all processes so far have spent on it."""
 LEAST_SEEDS = 3
 """Below, nothing is marked as best or as good: a test on two seeds finds nothing."""
 
@@ -90,7 +92,8 @@ class Bench:
         suite, chosen = self.suite, self.suite.variants[variant]
         if catalog.is_made_quickly(dataset):
             catalog.make(dataset)
-        began = time.monotonic()
+        run = Run(self.work / suite.name / _plain(variant) / _plain(dataset))
+        seconds = _clock(run)
         settings = TrainSettings(
             updates=suite.updates,
             seeds=suite.seeds,
@@ -103,20 +106,25 @@ class Bench:
             chosen.algorithm,
             chosen.config,
             catalog.open(dataset),
-            self.work / suite.name / _plain(variant) / _plain(dataset),
+            run.folder,
             settings,
             EvaluationSettings(episodes=suite.episodes, replays=0),
         )
         with self.watch(f"{variant} on {dataset}", suite.updates) as report:
-            summary = experiment.run(work, resume=True, on_progress=report)
-        lines = list(Run(work.out).rows("metrics.jsonl"))
-        evaluations = list(Run(work.out).rows("evaluations.jsonl"))
+
+            def on_progress(update: int, metrics: dict[str, np.ndarray]) -> None:
+                run.write(SPENT, seconds())
+                report(update, metrics)
+
+            summary = experiment.run(work, resume=True, on_progress=on_progress)
+        lines = list(run.rows("metrics.jsonl"))
+        evaluations = list(run.rows("evaluations.jsonl"))
         return {
             "variant": variant,
             "command": f"{self.command} --only {shlex.quote(variant)} {dataset}",
             "commit": catalog.find_commit() or "unknown",
             **work.describe(),
-            "wall_seconds": round(time.monotonic() - began, 1),
+            "wall_seconds": round(seconds(), 1),
             "training_seconds": lines[-1]["seconds"],
             "final_metrics": {
                 name: float(np.mean(values)) for name, values in lines[-1]["metrics"].items()
@@ -124,8 +132,15 @@ class Bench:
             "curve": [[row["update"], float(np.mean(row["returns"]))] for row in evaluations],
             "scores": summary,
             "acting": _act_otherwise(work, chosen.acting, suite.episodes),
-            "marl_eval": Run(work.out).read("eval.json"),
+            "marl_eval": run.read("eval.json"),
         }
+
+
+def _clock(run: Run) -> Callable[[], float]:
+    """Seconds spent on a run so far, those of earlier processes included."""
+    before = run.read(SPENT) if (run.folder / SPENT).exists() else 0.0
+    began = time.monotonic() - before
+    return lambda: time.monotonic() - began
 
 
 def _act_otherwise(work: Experiment, acting: Any, episodes: int) -> dict[str, Any]:
@@ -177,21 +192,23 @@ def make_table(suite: Suite, records: dict[tuple[str, str], dict[str, Any]]) -> 
 
 
 def _compare(runs: dict[str, np.ndarray]) -> dict[str, table.Cell]:
-    """Mean and spread of each, the best and those not significantly worse marked."""
-    if not runs:
-        return {}
-    ranking = statistics.not_significantly_worse(runs)
-    is_known = len(runs) > 1 and min(map(len, runs.values())) >= LEAST_SEEDS
-    cells = {}
-    for name, scores in runs.items():
-        found = statistics.mean_std(scores)
-        cells[name] = table.Cell(
-            found.mean,
-            found.std,
-            best=is_known and name == ranking.best,
-            star=is_known and name in ranking.alike,
+    """Mean and spread of each, the best and those not significantly worse marked.
+
+    What is as high as the best in the digits that are printed is marked as best too.
+    """
+    found = {name: statistics.mean_std(scores) for name, scores in runs.items()}
+    cells = {name: table.Cell(each.mean, each.std) for name, each in found.items()}
+    if len(runs) < 2 or min(map(len, runs.values())) < LEAST_SEEDS:
+        return cells
+    ranking = statistics.not_significantly_worse(found)
+    highest = cells[ranking.best].mean_text
+    return {
+        name: cell._replace(
+            best=cell.mean_text == highest,
+            star=cell.mean_text != highest and name in ranking.alike,
         )
-    return cells
+        for name, cell in cells.items()
+    }
 
 
 def _published(dataset: str) -> list[published.Score]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from oryx_marl import registry
@@ -53,3 +54,8 @@ def load(name: str, quick: bool = False) -> Suite:
     """The suite of a name; `quick` is its small version for CPU."""
     module = registry.load("bench.suites", name)
     return module.QUICK if quick else module.SUITE
+
+
+def default_out(name: str, quick: bool = False) -> Path:
+    """Folder of a suite's records; those of the small version are not meant to be kept."""
+    return Path("runs/bench-quick" if quick else "results/bench") / name

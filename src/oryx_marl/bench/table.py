@@ -22,12 +22,16 @@ class Cell(NamedTuple):
     decimals: int = 2
 
     @property
+    def mean_text(self) -> str:
+        """The mean as it is printed."""
+        return f"{self.mean:.{self.decimals}f}"
+
+    @property
     def text(self) -> str:
         """`mean ± std`, or the mean alone where the spread is unknown."""
-        mean = f"{self.mean:.{self.decimals}f}"
         if self.std is None or math.isnan(self.std):
-            return mean
-        return f"{mean} ± {self.std:.{self.decimals}f}"
+            return self.mean_text
+        return f"{self.mean_text} ± {self.std:.{self.decimals}f}"
 
 
 class Entry(NamedTuple):

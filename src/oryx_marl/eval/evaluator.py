@@ -20,7 +20,7 @@ class Evaluator:
 
     def __init__(self, algorithm: Algorithm, env: Env, seeds: list[int]) -> None:
         self.algorithm = algorithm
-        self._env = env
+        self.env = env
         # Training folds the update's number into the seed's key, and that number is never -1.
         self._keys = jax.vmap(lambda seed: jax.random.fold_in(jax.random.key(seed), 2**32 - 1))(
             jnp.array(seeds)
@@ -33,7 +33,7 @@ class Evaluator:
         if episodes < 1:
             raise OryxError(f"scores need at least 1 episode, not {episodes}")
         found = _play(
-            self.algorithm, self._env, episodes, greedy, weights, self._keys, jnp.asarray(stream)
+            self.algorithm, self.env, episodes, greedy, weights, self._keys, jnp.asarray(stream)
         )
         return np.asarray(found.returns)
 
@@ -42,7 +42,7 @@ class Evaluator:
         first = jax.tree.map(lambda x: x[0], weights)
         key = jax.random.fold_in(self._keys[0], stream)
         policy = self.algorithm.policy(first)
-        return jax.jit(lambda: rollout(self._env, policy, key, episodes)[1])()
+        return jax.jit(lambda: rollout(self.env, policy, key, episodes)[1])()
 
 
 @partial(jax.jit, static_argnames=("algorithm", "env", "episodes", "greedy"))

@@ -19,10 +19,20 @@ def mean_interval(
     return mean, mean - half, mean + half
 
 
-def summarise(returns: Float[np.ndarray, "S episodes"]) -> dict[str, Any]:
-    """Mean and interval over seeds; the spread within each seed stands apart."""
+def is_rate(metric: str) -> bool:
+    """Whether a metric of this name lies between 0 and 1."""
+    return metric.endswith("rate")
+
+
+def summarise(returns: Float[np.ndarray, "S episodes"], metric: str) -> dict[str, Any]:
+    """Mean and interval over seeds, a rate's cut to what it can be (Student's t knows no bounds).
+
+    The spread within each seed stands apart.
+    """
     per_seed = returns.mean(axis=1, dtype=np.float64)
     mean, low, high = mean_interval(per_seed)
+    if is_rate(metric):
+        low, high = np.clip([low, high], 0.0, 1.0).tolist()
     return {
         "mean": mean,
         "low": None if np.isnan(low) else low,

@@ -22,11 +22,12 @@ from oryx_marl.recipes.base import Request, one_part
 from oryx_marl.train import policy_file
 from oryx_marl.train.online import OnlineSettings
 from oryx_marl.train.policy_file import KeptPolicy
+from oryx_marl.train.run import Run
 
 KEPT = Path(__file__).parent / "kept"
 """Policies that are installed with the package."""
-
-
+REQUEST = "request.json"
+"""What was asked for when a recording was begun, in its work folder."""
 SNAPSHOT_EVERY = 50
 """Updates between the weights that are kept while recording."""
 
@@ -36,6 +37,7 @@ def record_training(env: Env, config: sable.Config, request: Request) -> Iterato
 
     The training and snapshots of its policy stay in the work folder.
     """
+    _require_same_rows(request)
     settings = OnlineSettings(steps=request.rows, first_seed=request.seed)
     train = settings.in_updates(config.num_envs * config.rollout_length)
     work = experiment.Experiment("sable", config, env, request.work / "run", train)
@@ -55,6 +57,20 @@ def record_training(env: Env, config: sable.Config, request: Request) -> Iterato
     request.tell(f"{env.return_name} of the final policy: {final:.3f}")
     notes = {"algorithm": "sable", "config": configs.to_dict(config), "steps": request.rows}
     yield from recorder.parts(env.spec, "recording", notes)
+
+
+def _require_same_rows(request: Request) -> None:
+    """Raises if the recording was begun for another number of rows."""
+    request.work.mkdir(parents=True, exist_ok=True)
+    files = Run(request.work)
+    if not (request.work / REQUEST).exists():
+        files.write(REQUEST, {"rows": request.rows, "seed": request.seed})
+    rows = files.read(REQUEST)["rows"]
+    if rows != request.rows:
+        raise OryxError(
+            f"{request.work} was begun with --rows {rows}, not {request.rows}; resume it with "
+            f"--rows {rows}, or remove it to begin anew"
+        )
 
 
 def roll_out(

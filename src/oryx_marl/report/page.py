@@ -13,6 +13,7 @@ import numpy as np
 
 from oryx_marl import __version__
 from oryx_marl.errors import OryxError
+from oryx_marl.eval import metrics
 from oryx_marl.report import again, alarms, charts, interval, numbers, replay
 from oryx_marl.report.run import Metrics, Run, Score, Summary, read
 
@@ -128,7 +129,7 @@ def _result(run: Run) -> tuple[str, Score, str]:
 def _cut(run: Run, score: Score) -> Score:
     """The interval without what no mean can be: Student's t knows of no bounds."""
     metric = "return" if run.summary is None else run.summary.metric
-    if metric.endswith("rate"):
+    if metrics.is_rate(metric):
         bounds = (0.0, 1.0)
     elif metric.endswith("return"):
         seen = (run.curve.lowest, run.curve.highest, *score.per_seed)
