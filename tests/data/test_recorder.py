@@ -1,12 +1,5 @@
-"""What is recorded step by step is what a plain loop over environments finds, whatever happens."""
+"""What is recorded step by step is what a plain loop over environments finds."""
 
-import itertools
-import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,99 +8,22 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from recording import (
+    BORDERS,
+    OPTIONAL,
+    SPEC,
+    Steps,
+    assert_holds,
+    cut,
+    join,
+    make_steps,
+    read_all,
+    record,
+)
 
-from oryx_marl.data import vault
-from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.recorder import Recorder
 from oryx_marl.errors import OryxError
 from oryx_marl.types import ActionSpace, Spec
-
-SPEC = Spec("", ("left", "right"), (3, 3), ActionSpace("discrete", 4), state_size=2)
-NAMES = ("observations", "actions", "rewards", "terminals", "truncations")
-OPTIONAL = ("legal", "present", "state")
-
-Steps = dict[str, np.ndarray]
-
-
-def make_steps(environments: int, length: int, seed: int = 0, ends: float = 0.2) -> Steps:
-    """[B, T, ...] steps whose every number is random, some of which end one agent or both."""
-    rng = np.random.default_rng(seed)
-    step = (environments, length)
-    is_end = rng.random((*step, 1)) < ends
-    is_terminal = rng.random((*step, 2)) < 0.5  # each agent ends in one way or the other
-    one_agent = (rng.random((*step, 1)) < 0.3) & [True, False]
-    return {
-        "observations": rng.integers(-9999, 9999, (*step, 2, 3), np.int16),
-        "actions": rng.integers(0, 4, (*step, 2), np.int8),
-        "rewards": rng.random((*step, 2), np.float32),
-        "terminals": (is_end & is_terminal) | one_agent,
-        "truncations": is_end & ~is_terminal,
-        "final_observations": rng.integers(-9999, 9999, (*step, 2, 3), np.int16),
-        "legal": rng.random((*step, 2, 4)) < 0.5,
-        "present": rng.random((*step, 2)) < 0.9,
-        "state": rng.random((*step, 2)),
-    }
-
-
-def cut(steps: Steps, borders: list[int]) -> Iterator[Steps]:
-    """Chunks of time, each from one border to the next."""
-    for low, high in itertools.pairwise(borders):
-        yield {name: array[:, low:high] for name, array in steps.items()}
-
-
-def record(folder: Path, chunks: Iterator[Steps] | list[Steps], first: int = 1) -> Recorder:
-    recorder = Recorder(folder)
-    for update, chunk in enumerate(chunks, first):
-        recorder.append(update, chunk)
-    return recorder
-
-
-def find_episodes(steps: Steps, borders: list[int]) -> list[tuple[int, int, int]]:
-    """(environment, first, last step), by a loop; ordered by the chunk in which they end."""
-    found = []
-    for environment in range(len(steps["rewards"])):
-        first = 0
-        for step in range(steps["rewards"].shape[1]):
-            ended = steps["terminals"][environment, step] | steps["truncations"][environment, step]
-            if ended.all():
-                chunk = sum(step >= border for border in borders)
-                found.append((chunk, environment, first, step))
-                first = step + 1
-    return [episode for _, *episode in sorted(found)]
-
-
-def assert_holds(recorder: Recorder, steps: Steps, borders: list[int]) -> None:
-    """The recorder has the episodes that a plain loop finds, in order, and nothing else."""
-    episodes = find_episodes(steps, borders)
-    parts = list(recorder.parts(SPEC, "made", {"seed": 1}))
-    found = [
-        {name: array[low : low + length] for name, array in part.arrays().items()}
-        | {"final": part.final_observations[index]}
-        for part in parts
-        for index, (low, length) in enumerate(
-            zip(part.episode_starts, part.episode_lengths, strict=True)
-        )
-    ]
-    assert len(found) == len(episodes) == recorder.num_episodes
-    for got, (environment, first, last) in zip(found, episodes, strict=True):
-        for name in [*NAMES, *(name for name in OPTIONAL if name in steps)]:
-            expected = steps[name][environment, first : last + 1]
-            assert got[name].dtype == expected.dtype
-            np.testing.assert_array_equal(got[name], expected, err_msg=name)
-        np.testing.assert_array_equal(got["final"], steps["final_observations"][environment, last])
-    assert recorder.num_rows == sum(part.num_rows for part in parts)
-    returns = sum(part.episode_returns.sum() for part in parts)
-    assert recorder.total_return == pytest.approx(returns, rel=1e-12)
-    assert all((part.name, part.origin) == ("made", {"seed": 1}) for part in parts)
-
-
-def read_all(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def join(recorder: Recorder, folder: Path) -> Dataset:
-    """The whole recording as one dataset, through a vault."""
-    return vault.read(vault.write_parts(recorder.parts(SPEC, "made", {}), folder))
 
 
 @given(
@@ -180,9 +96,6 @@ def test_one_segment_is_read_at_a_time(tmp_path):
     next(parts)
     with pytest.raises(OryxError, match=r"3\.npz is damaged"):
         next(parts)
-
-
-BORDERS = [0, 5, 6, 11, 15, 20, 20, 26, 33, 36, 40]
 
 
 def test_a_rewound_recording_goes_on_as_if_nothing_had_been(tmp_path):
@@ -280,136 +193,3 @@ def test_other_numbers_of_environments_and_earlier_updates_are_refused(tmp_path)
             recorder.append(update, make_steps(3, 4))
     with pytest.raises(OryxError, match="update 0 cannot"):
         Recorder(tmp_path / "other").append(0, make_steps(3, 4))
-
-
-def damages(content: bytes) -> Iterator[tuple[str, bytes]]:
-    """Ways in which a file can go wrong."""
-    yield "emptied", b""
-    yield "halved", content[: len(content) // 2]
-    yield "one byte short", content[:-1]
-    yield "zeroed", bytes(len(content))
-    for place in range(0, len(content), 7):
-        flipped = bytearray(content)
-        flipped[place] ^= 1 << (place % 8)
-        yield f"byte {place}", bytes(flipped)
-
-
-def read_and_go_on(folder: Path) -> tuple[list[str], bytes]:
-    """Fingerprints of all parts, and the segment that follows the second."""
-    recorder = Recorder(folder)
-    parts = [part.fingerprint() for part in recorder.parts(SPEC, "made", {})]
-    recorder.rewind(2)
-    recorder.append(3, make_steps(2, 5, seed=3))
-    content = (folder / "3.npz").read_bytes()
-    recorder.rewind(2)
-    return parts, content
-
-
-def test_every_damage_is_named_or_harmless(tmp_path):
-    record(tmp_path, cut(make_steps(2, 10), [0, 5, 10]))
-    expected = read_and_go_on(tmp_path)
-    file, found = tmp_path / "2.npz", 0
-    content = file.read_bytes()
-    for what, damaged in damages(content):
-        file.write_bytes(damaged)
-        try:
-            got = read_and_go_on(tmp_path)
-        except OryxError as error:
-            found += f"{file} is damaged" in str(error)
-        else:
-            assert got == expected, what
-    assert found > len(content) / 7 * 0.7
-    Recorder(tmp_path).rewind(1)  # what is dropped need not be whole
-
-
-def test_lost_and_exchanged_segments_are_noticed(tmp_path):
-    folder = tmp_path / "recording"
-    record(folder, cut(make_steps(3, 40), BORDERS))
-    (folder / "4.npz").rename(tmp_path / "4.npz")
-    with pytest.raises(OryxError, match=r"5\.npz is damaged: it continues update 4, but .* 3\."):
-        list(Recorder(folder).parts(SPEC, "made", {}))
-    (folder / "3.npz").rename(folder / "4.npz")
-    with pytest.raises(OryxError, match=r"4\.npz is damaged: it is the segment of update 3"):
-        list(Recorder(folder).parts(SPEC, "made", {}))
-
-
-def test_a_folder_that_cannot_be_written(tmp_path):
-    (tmp_path / "file").write_text("somebody's notes")
-    recorder = Recorder(tmp_path / "file" / "recording")
-    with pytest.raises(OryxError, match="Nothing that was recorded before is lost"):
-        recorder.append(1, make_steps(3, 4))
-    assert recorder.num_rows == 0
-
-
-def start(program: str, folder: Path) -> subprocess.Popen:
-    """Starts a program that uses this file in a process of its own."""
-    paths = [str(Path(vault.__file__).parents[2]), str(Path(__file__).parent)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, "-c", program, str(folder)]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-
-
-FULL = """
-import resource, signal, sys
-from pathlib import Path
-from test_recorder import Recorder, make_steps
-from oryx_marl.errors import OryxError
-
-recorder = Recorder(Path(sys.argv[1]))
-recorder.append(1, make_steps(5, 20))
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-try:
-    recorder.append(2, make_steps(5, 9000))
-except OryxError as error:
-    print("refused:", error)
-recorder.append(2, make_steps(5, 30, seed=2))
-"""
-
-
-def test_a_full_disk_is_named_and_loses_nothing(tmp_path):
-    process = start(FULL, tmp_path / "full")
-    output = process.communicate(timeout=60)[0]
-    assert process.returncode == 0
-    assert output.startswith("refused: the steps up to update 2 could not be written")
-    assert "Nothing that was recorded before is lost" in output
-    assert "--resume" in output
-    record(tmp_path / "plain", [make_steps(5, 20), make_steps(5, 30, seed=2)])
-    assert read_all(tmp_path / "full") == read_all(tmp_path / "plain")
-
-
-KILLED = """
-import sys
-from pathlib import Path
-from test_recorder import Recorder, make_long_chunk
-
-recorder = Recorder(Path(sys.argv[1]))
-print("ready", flush=True)
-for update in range(1, 10_000):
-    recorder.append(update, make_long_chunk(update))
-"""
-
-
-def make_long_chunk(update: int) -> Steps:
-    return make_steps(50, 200, seed=update, ends=0.01)
-
-
-@pytest.mark.parametrize("seconds", [0.05, 0.3, 0.7])
-def test_a_killed_recording_is_continued_exactly(seconds, tmp_path):
-    process = start(KILLED, tmp_path / "killed")
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    while not (tmp_path / "killed" / "1.npz").exists():
-        time.sleep(0.01)
-    time.sleep(seconds)
-    process.kill()
-    process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGKILL
-    last = max(int(path.stem) for path in (tmp_path / "killed").glob("*.npz"))
-    kept = max(1, last - 1)
-    recorder = Recorder(tmp_path / "killed")
-    recorder.rewind(kept)
-    for update in range(kept + 1, last + 3):
-        recorder.append(update, make_long_chunk(update))
-    record(tmp_path / "straight", [make_long_chunk(update) for update in range(1, last + 3)])
-    assert read_all(tmp_path / "killed") == read_all(tmp_path / "straight")

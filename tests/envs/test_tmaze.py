@@ -1,167 +1,33 @@
-"""The rules of the T-Maze, one by one and against a second, slow and plain, implementation."""
+"""The rules of the T-Maze, one by one."""
 
 import json
-from collections import deque
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tmaze_states import (
+    DOWN,
+    GREEN,
+    KEY,
+    LEFT,
+    ORANGE,
+    PAPER,
+    PUBLISHED,
+    RESET,
+    RIGHT,
+    STAY,
+    UP,
+    act,
+    at,
+    cells_after,
+    nothing_happened,
+)
 
 from oryx_marl.envs import base, tmaze
-from oryx_marl.envs.tmaze import State, TMaze
+from oryx_marl.envs.tmaze import TMaze
 from oryx_marl.errors import OryxError
 from oryx_marl.types import Spec
-
-STAY, UP, RIGHT, DOWN, LEFT, GREEN, ORANGE = range(7)
-KEY = jax.random.key(0)
-PAPER, PUBLISHED = TMaze(), TMaze(observation_mode="published")
-STEP = {env: jax.jit(env.step) for env in (PAPER, PUBLISHED)}
-RESET = jax.jit(PAPER.reset)
-
-
-def at(first, second, green_left=True, colours=(0, 1), step_count=1):
-    """A hand-made state."""
-    return State(
-        jnp.array([first, second], jnp.int32),
-        jnp.array(green_left),
-        jnp.array(colours, jnp.int32),
-        jnp.int32(step_count),
-    )
-
-
-def nothing_happened(step):
-    """No reward and no end."""
-    return not any(part.any() for part in (step.rewards, step.terminal, step.truncated))
-
-
-def act(state, *actions, env=PAPER):
-    return STEP[env](state, jnp.array(actions, jnp.int32), KEY)
-
-
-def cells_after(state, *actions):
-    return [tuple(cell) for cell in act(state, *actions)[0].positions.tolist()]
-
-
-# --- the rules once more, slowly: dictionaries, tuples, no arrays ---
-
-OFFSETS = {STAY: (0, 0), UP: (1, 0), RIGHT: (0, 1), DOWN: (-1, 0), LEFT: (0, -1)}
-WINDOW = [(0, 0), (0, 1), (1, 0), (1, 1), (0, -1), (-1, 0), (-1, -1), (1, -1), (-1, 1)]
-"""(row, column) from the agent of what it sees, features 0 to 8."""
-
-
-class Reference:
-    """T-Maze by the book; everything is a plain Python value."""
-
-    def __init__(self, env, state):
-        self.maze = {(row, col) for row in range(env.length + 1) for col in range(env.width)}
-        self.maze |= {(env.length, col) for col in range(-2, env.width + 2)}
-        left, right = (env.length, -2), (env.length, env.width + 1)
-        self.goal_of = {0: left, 1: right} if bool(state.green_left) else {0: right, 1: left}
-        self.green_left = int(bool(state.green_left))
-        self.agents = [tuple(cell) for cell in np.asarray(state.positions).tolist()]
-        self.colours = np.asarray(state.colours).tolist()
-        self.time, self.limit = int(state.step_count), env.time_limit
-        self.is_paper = env.observation_mode == "paper"
-
-    def step(self, actions):
-        """Rewards of both, whether it ended, what both see, what both may do."""
-        self.time += 1
-        if self.time == 1:
-            self.colours = [1 if action == ORANGE else 0 for action in actions]
-            reward = 0.0
-        else:
-            self.agents = self.moved(actions)
-            on_goal = [
-                cell == self.goal_of[c] for cell, c in zip(self.agents, self.colours, strict=True)
-            ]
-            reward = 1.0 if all(on_goal) else 0.0
-        ended = reward == 1.0 or self.time >= self.limit
-        seen = [self.see(agent, actions) for agent in (0, 1)]
-        return [reward] * 2, [ended] * 2, seen, [self.may(agent) for agent in (0, 1)]
-
-    def moved(self, actions):
-        wanted = []
-        for (row, col), action in zip(self.agents, actions, strict=True):
-            down, right = OFFSETS.get(action, (0, 0))
-            wanted.append((row + down, col + right))
-        result = []
-        for agent in (0, 1):
-            blocked = wanted[agent] not in self.maze or wanted[agent] in self.agents
-            blocked = blocked or wanted[0] == wanted[1]
-            result.append(self.agents[agent] if blocked else wanted[agent])
-        return result
-
-    def see(self, agent, actions):
-        (row, col), other = self.agents[agent], self.agents[1 - agent]
-        view = []
-        for down, right in WINDOW:
-            cell = (row + down, col + right)
-            if (down, right) == (0, 0):
-                view.append(1)
-            elif cell == other:
-                view.append(2)
-            else:
-                view.append(0 if cell in self.maze else -1)
-        if self.is_paper:
-            last = 1 + self.colours[agent] if self.time == 1 else 0
-        else:
-            last = int(actions[agent] == ORANGE or (actions[0] > 5 and actions[1] > 5))
-        return [*view, self.green_left, last]
-
-    def may(self, agent):
-        row, col = self.agents[agent]
-        near = [(row + down, col + right) for down, right in list(OFFSETS.values())[1:]]
-        free = [cell in self.maze and cell not in self.agents for cell in near]
-        return [True, *free, False, False]
-
-
-@pytest.mark.parametrize(
-    ("length", "width", "mode", "seed"),
-    [(5, 2, "paper", 0), (5, 2, "published", 1), (1, 2, "paper", 2), (2, 4, "published", 3)],
-)
-def test_every_step_agrees_with_the_reference(length, width, mode, seed):
-    """Random legal and illegal actions from random states, until the end or the limit."""
-    env = TMaze(length, width, time_limit=20, observation_mode=mode)
-    random, episodes = np.random.default_rng(seed), 150
-    cells = env.cells.tolist()
-    pairs = [random.permutation(len(cells))[:2] for _ in range(episodes)]
-    starts = State(
-        jnp.array([[cells[a], cells[b]] for a, b in pairs], jnp.int32),
-        jnp.array(random.random(episodes) < 0.5),
-        jnp.array(random.integers(0, 2, (episodes, 2)), jnp.int32),
-        jnp.array(random.integers(0, 10, episodes), jnp.int32),
-    )
-    # Mostly moves, so that agents go somewhere; a fifth of the actions is anything.
-    anything = random.random((episodes, 20, 2)) < 0.2
-    actions = np.where(
-        anything, random.integers(0, 7, anything.shape), random.integers(0, 5, anything.shape)
-    )
-
-    def play(state, actions):
-        return jax.lax.scan(lambda s, a: env.step(s, a, KEY), state, actions)[1]
-
-    steps = jax.device_get(jax.jit(jax.vmap(play))(starts, jnp.asarray(actions)))
-    compared = solved = 0
-    for episode in range(episodes):
-        reference = Reference(env, jax.tree.map(lambda x, i=episode: x[i], starts))
-        ended = False
-        for t in range(20):
-            if ended:
-                break
-            rewards, ends, seen, may = reference.step(actions[episode, t].tolist())
-            here = (episode, t)
-            assert steps.rewards[here].tolist() == rewards
-            assert steps.terminal[here].tolist() == ends
-            assert steps.observation.features[here].tolist() == seen
-            assert steps.observation.legal[here].tolist() == may
-            assert int(steps.observation.step_count[here]) == reference.time
-            assert not steps.truncated[here].any()
-            ended, compared, solved = ends[0], compared + 1, solved + int(rewards[0])
-        assert ended
-    assert compared > 1_000
-    assert solved > 0 or length > 1
-
 
 # --- the maze ---
 
@@ -330,55 +196,6 @@ def test_masks_of_the_second_phase(first, second, may):
     assert step.observation.legal.tolist() == expected
 
 
-# --- observations ---
-
-
-def test_observation_after_the_choice():
-    start = at((0, 0), (0, 1), colours=(-1, -1), step_count=0)
-    left, right = [1, 2, 0, 0, -1, -1, -1, -1, -1], [1, -1, 0, -1, 2, -1, -1, 0, -1]
-    for actions, paper, published in [
-        ((GREEN, ORANGE), (1, 2), (0, 1)),
-        ((ORANGE, GREEN), (2, 1), (1, 0)),
-        ((GREEN, GREEN), (1, 1), (0, 0)),
-        ((ORANGE, ORANGE), (2, 2), (1, 1)),
-        ((UP, ORANGE), (1, 2), (0, 1)),
-    ]:
-        for env, last in [(PAPER, paper), (PUBLISHED, published)]:
-            features = act(start, *actions, env=env)[1].observation.features
-            assert features.dtype == jnp.int8
-            assert features.tolist() == [[*left, 1, last[0]], [*right, 1, last[1]]]
-
-
-@pytest.mark.parametrize("env", [PAPER, PUBLISHED])
-def test_observation_while_walking(env):
-    """The last action is 0 for every move; the side of green stays in view."""
-    features = act(at((4, 0), (4, 1), green_left=False), UP, STAY, env=env)[1].observation.features
-    first = [1, 0, -1, -1, 0, 0, -1, -1, 2, 0, 0]
-    second = [1, -1, 0, 0, 0, 0, 0, 2, -1, 0, 0]
-    assert features.tolist() == [first, second]
-    _, step = act(at((2, 0), (5, 3), green_left=True), DOWN, LEFT, env=env)
-    assert step.observation.features.tolist() == [
-        [1, 0, 0, 0, -1, 0, -1, -1, 0, 1, 0],
-        [1, 0, -1, -1, 0, -1, 0, -1, -1, 1, 0],
-    ]
-
-
-def test_an_illegal_choice_while_walking_leaks_only_in_the_published_mode():
-    for env, seen in [(PAPER, [0, 0]), (PUBLISHED, [1, 0])]:
-        _, step = act(at((2, 0), (4, 1)), ORANGE, GREEN, env=env)
-        assert step.observation.features[:, 10].tolist() == seen
-
-
-def test_order_of_the_nine_cells():
-    """The other agent on each of them in turn; in a wide stem all are floor."""
-    step_in_wide = jax.jit(TMaze(length=4, width=3, time_limit=20).step)
-    for place, (row, column) in enumerate(WINDOW[1:], start=1):
-        state = at((2, 1), (2 + row, 1 + column))
-        _, step = step_in_wide(state, jnp.array([STAY, STAY]), KEY)
-        expected = [1, *(2 if other == place else 0 for other in range(1, 9)), 1, 0]
-        assert step.observation.features[0].tolist() == expected
-
-
 # --- ends ---
 
 
@@ -426,30 +243,6 @@ def test_the_last_step_can_still_be_rewarded():
     assert step.terminal.all()
 
 
-def moves_to_solve(colours):
-    """Breadth-first search in the reference from the start cells; None if there is no way."""
-    start = Reference(PAPER, at((0, 0), (0, 1), colours=colours, step_count=-(10**6)))
-    queue, known = deque([(tuple(start.agents), 0)]), {tuple(start.agents)}
-    while queue:
-        agents, depth = queue.popleft()
-        for pair in np.ndindex(5, 5):
-            start.agents = list(agents)
-            rewards, _, _, _ = start.step(pair)
-            if rewards[0]:
-                return depth + 1
-            if (reached := tuple(start.agents)) not in known:
-                known.add(reached)
-                queue.append((reached, depth + 1))
-    return None
-
-
-def test_shortest_solutions():
-    assert moves_to_solve((0, 1)) == 7
-    assert moves_to_solve((1, 0)) == 9
-    assert moves_to_solve((0, 0)) is None
-    assert moves_to_solve((1, 1)) is None
-
-
 def test_a_random_policy_nearly_never_succeeds():
     episodes = 10_000
 
@@ -467,58 +260,3 @@ def test_a_random_policy_nearly_never_succeeds():
 
     rewards = jax.jit(jax.vmap(play))(jax.random.split(KEY, episodes))
     assert float(rewards.any(axis=1).mean()) < 0.001
-
-
-# --- pictures ---
-
-
-def test_render_text():
-    lines = PAPER.render_text(at((3, 0), (5, 2), green_left=False, step_count=4)).splitlines()
-    assert lines == [
-        "step 4: agent_0 green, agent_1 orange",
-        "# # # # # # # #",
-        "# O . . . 1 G #",
-        "# # # . . # # #",
-        "# # # 0 . # # #",
-        "# # # . . # # #",
-        "# # # . . # # #",
-        "# # # . . # # #",
-        "# # # # # # # #",
-    ]
-    assert "agent_0 undecided, agent_1 undecided" in PAPER.render_text(RESET(KEY)[0])
-
-
-def test_render_rgb_shows_colours_and_agents():
-    def cell(picture, row, column):
-        top, left = (6 - row) * 32, (column + 3) * 32
-        return picture[top : top + 32, left : left + 32].astype(int)
-
-    picture = PAPER.render_rgb(at((3, 0), (2, 1), colours=(0, 1)))
-    assert picture.shape == (256, 256, 3)
-    assert picture.dtype == np.uint8
-    green, orange = cell(picture, 5, -2)[3, 16], cell(picture, 5, 3)[3, 16]
-    assert green.argmax() == 1
-    assert orange.argmax() == 0
-    assert (cell(picture, 3, 0)[22, 16] == green).all()
-    assert (cell(picture, 2, 1)[22, 16] == orange).all()
-    swapped = PAPER.render_rgb(at((3, 0), (2, 1), colours=(0, 0), green_left=False))
-    assert (cell(swapped, 5, -2)[3, 16] == orange).all()
-    # The same colour on both: the dots still tell the agents apart.
-    assert (cell(swapped, 3, 0) != cell(swapped, 2, 1)).any()
-    undecided = PAPER.render_rgb(at((3, 0), (2, 1), colours=(-1, -1), step_count=0))
-    assert np.ptp(cell(undecided, 3, 0)[22, 16]) < 30
-
-
-def test_global_state_by_hand():
-    """Rows 0 to 5, columns -2 to 3 between 0 and 1; green left; orange, green; step 5 of 20."""
-    env = TMaze()
-    state = State(
-        positions=jnp.array([[5, -2], [0, 1]], jnp.int32),
-        green_left=jnp.bool_(True),
-        colours=jnp.array([1, 0], jnp.int32),
-        step_count=jnp.int32(5),
-    )
-    expected = [1, 0, 0, 0.6, 1, 0, 1, 1, 0, 0.25]
-    np.testing.assert_allclose(env._global_state(state), expected, rtol=1e-6)
-    undecided = env._global_state(state._replace(colours=jnp.array([-1, -1], jnp.int32)))
-    np.testing.assert_allclose(undecided[5:9], 0)
