@@ -39,6 +39,14 @@ class OfflineLearner(abc.ABC):
         """Whether windows come with `returns_to_go`."""
         return False
 
+    @property
+    def batch_parts(self) -> int | None:
+        """Parts in which the networks see a batch, 0: as few as fit; None if always as a whole.
+
+        A loss whose networks run through `over_batch` (_split.py) gives its Config this setting.
+        """
+        return getattr(self.config, "batch_parts", None)
+
     @abc.abstractmethod
     def make_network(self, key: Array) -> Any:
         """Fresh weights."""

@@ -18,6 +18,7 @@ from oryx_marl.algorithms._learner import (
     require_discrete,
     require_sane,
 )
+from oryx_marl.algorithms._split import over_batch
 from oryx_marl.algorithms.base import Metrics, Policy
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.layers import Head
@@ -32,6 +33,8 @@ class AutoregressiveConfig:
 
     batch_size: int = 64
     """Windows per update."""
+    batch_parts: int = 0
+    """Parts in which the networks see a batch, to save memory (0: as few as fit); same results."""
     sequence_length: int = 20
     """Steps per window; 2 is the paper's ablation of memory."""
     learning_rate: float = 3e-4
@@ -61,6 +64,11 @@ class AutoregressiveConfig:
         require_sane(self)
         if self.sequence_length < 2:
             raise OryxError(f"sequence_length must be at least 2, got {self.sequence_length}")
+        if self.batch_parts < 0 or (self.batch_parts and self.batch_size % self.batch_parts):
+            raise OryxError(
+                f"batch_parts must divide batch_size ({self.batch_size}), got {self.batch_parts}; "
+                "0 chooses by the memory there is"
+            )
 
     @property
     def icq(self) -> IcqSettings:
@@ -145,7 +153,18 @@ class Oryx(OfflineLearner):
     ) -> tuple[Float[Array, ""], Metrics]:
         """One joint step for all agents, in a random order of the agents."""
         ids = jax.lax.optimization_barrier(jax.random.permutation(key, self.spec.num_agents))
-        return loss(network, target, window.reorder(ids), ids, self.config)
+        cut, cut_target = self._in_parts(network), self._in_parts(target)
+        return loss(cut, cut_target, window.reorder(ids), ids, self.config)
+
+    def _in_parts(self, network: Network) -> Forward:
+        def forward(observation: Observation, actions: Array, ids: Array) -> tuple[Array, Array]:
+            def run(weights: tuple[Network, Array], batch: tuple[Observation, Array]) -> Any:
+                return weights[0](*batch, weights[1])
+
+            parts = max(self.config.batch_parts, 1)
+            return over_batch(run, parts, (network, ids), (observation, actions))
+
+        return forward
 
     def move_target(self, network: Network, target: Network, count: Int[Array, ""]) -> Network:
         return optax.incremental_update(network, target, self.config.target_rate)

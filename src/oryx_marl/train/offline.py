@@ -10,7 +10,8 @@ import jax.numpy as jnp
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.data.sampler import DeviceData, check_length, sample_windows
 from oryx_marl.train.loop import Metrics
-from oryx_marl.train.seeds import over_seeds
+from oryx_marl.train.memory import fit
+from oryx_marl.train.seeds import over_seeds, seeds_at_once
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +65,8 @@ def run_updates(
             window = sample_windows(
                 data, sample_key, algorithm.batch_size, algorithm.sequence_length
             )
-            return algorithm.update(learner, window, update_key)
+            fitted = fit(algorithm, learner, window, seeds_at_once(len(keys)), data)
+            return fitted.update(learner, window, update_key)
 
         numbers = first + 1 + jnp.arange(num_updates)
         learner, metrics = jax.lax.scan(one_update, learner, numbers)
