@@ -23,7 +23,7 @@ from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
 from oryx_marl.eval import metrics
 from oryx_marl.eval.evaluator import Evaluator
-from oryx_marl.train import checkpoint, loop
+from oryx_marl.train import checkpoint, devices, loop
 from oryx_marl.train.loop import TrainSettings, TrainState
 from oryx_marl.train.offline import Logged
 from oryx_marl.train.online import Live
@@ -94,6 +94,7 @@ class Experiment:
             "version": oryx_marl.__version__,
             "jax": jax.__version__,
             "device": jax.devices()[0].device_kind,
+            "devices": jax.device_count(),
         }
 
 
@@ -119,12 +120,25 @@ def run(
 ) -> dict[str, Any]:
     """Trains and evaluates; returns what summary.json holds (empty without an environment).
 
-    With `record` every step of an online learner is recorded.
+    With `record` every step of an online learner is recorded. Several devices are used as
+    train/devices.py says.
     """
-    spec = experiment.learn_from.spec
-    algorithm = make_algorithm(experiment.algorithm, experiment.config, spec)
+    algorithm = make_algorithm(experiment.algorithm, experiment.config, experiment.learn_from.spec)
     _require_fit(experiment)
-    folder = Run(experiment.out)
+    seeds = experiment.train.seeds
+    with devices.spread(algorithm, seeds), devices.own_folder(experiment.out) as folder:
+        return _run(experiment, algorithm, Run(folder), resume, on_progress, record)
+
+
+def _run(
+    experiment: Experiment,
+    algorithm: Algorithm,
+    folder: Run,
+    resume: bool,
+    on_progress: Progress,
+    record: Record | None,
+) -> dict[str, Any]:
+    spec = experiment.learn_from.spec
     source = _prepare(experiment, algorithm, folder, resume, record)
     settings = experiment.train
     if not spec.environment:
@@ -186,7 +200,7 @@ def _prepare(
     folder.write("spec.json", found.spec.to_dict())
     folder.write("dataset.json", stats.describe(found))
     needs_returns = getattr(algorithm, "needs_returns_to_go", False)
-    return Logged(put_on_device(found, needs_returns))
+    return Logged(put_on_device(found, needs_returns, devices.everywhere()))
 
 
 def _finish(

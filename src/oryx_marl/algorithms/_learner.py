@@ -10,6 +10,7 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int
 
+from oryx_marl.algorithms._split import num_shares
 from oryx_marl.algorithms.base import Metrics, Policy
 from oryx_marl.errors import OryxError
 from oryx_marl.types import Spec, Window
@@ -90,6 +91,9 @@ class OfflineLearner(abc.ABC):
     def update(
         self, state: LearnerState, experience: Window, key: Array
     ) -> tuple[LearnerState, Metrics]:
+        if self.batch_parts is None and num_shares() > 1:
+            name = type(self).__name__
+            raise OryxError(f"{name} cannot share its batches among devices; share its seeds")
         gradients, metrics = jax.grad(self.loss, has_aux=True)(
             state.network, state.target, experience, key
         )

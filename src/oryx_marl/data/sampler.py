@@ -55,10 +55,13 @@ def check_length(rows: int, length: int) -> None:
 
 
 def put_on_device(
-    dataset: Dataset, returns_to_go: bool = False, device: jax.Device | None = None
+    dataset: Dataset,
+    returns_to_go: bool = False,
+    device: jax.Device | jax.sharding.Sharding | None = None,
 ) -> DeviceData:
-    """Copies the dataset to a device; 64-bit numbers become the 32-bit ones that JAX computes with.
+    """Copies the dataset to a device, or to several.
 
+    64-bit numbers become the 32-bit ones that JAX computes with.
     Whether a window fits is checked with `check_length`, and again by `sample_windows`.
     """
     reset = np.zeros(dataset.num_rows, bool)

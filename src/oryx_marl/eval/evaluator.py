@@ -12,6 +12,7 @@ from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
 from oryx_marl.eval.rollout import Episodes, Trace, rollout
+from oryx_marl.train.devices import fetch
 from oryx_marl.train.seeds import over_seeds
 
 
@@ -35,11 +36,11 @@ class Evaluator:
         found = _play(
             self.algorithm, self.env, episodes, greedy, weights, self._keys, jnp.asarray(stream)
         )
-        return np.asarray(found.returns)
+        return fetch(found.returns)
 
     def trace(self, weights: Any, stream: int, episodes: int) -> Trace:
         """Sampled episodes of the first seed, step by step."""
-        first = jax.tree.map(lambda x: x[0], weights)
+        first = jax.tree.map(lambda x: jnp.asarray(x[0]), fetch(weights))
         key = jax.random.fold_in(self._keys[0], stream)
         policy = self.algorithm.policy(first)
         return jax.jit(lambda: rollout(self.env, policy, key, episodes)[1])()

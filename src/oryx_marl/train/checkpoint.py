@@ -30,6 +30,14 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
+def _orbax() -> ocp.Checkpointer:
+    """A reader and writer that waits for no other process."""
+    own = jax.process_index()
+    options = ocp.options.MultiprocessingOptions(own, {own}, barrier_sync_key_prefix=str(own))
+    handler = ocp.PyTreeCheckpointHandler(multiprocessing_options=options)
+    return ocp.Checkpointer(handler, multiprocessing_options=options)
+
+
 class Checkpoint(NamedTuple):
     """A pytree of arrays and what belongs to it, as of one update."""
 
@@ -54,7 +62,7 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(draft, ignore_errors=True)
-        with _quiet(), ocp.PyTreeCheckpointer() as writer:
+        with _quiet(), _orbax() as writer:
             writer.save(draft.absolute() / "state", arrays)
         (draft / "notes.json").write_text(json.dumps({**notes, "seal": _seal(notes)}))
         shutil.rmtree(final, ignore_errors=True)
@@ -91,7 +99,7 @@ def restore(folder: Path, like: Any, update: int | None = None) -> Checkpoint:
         notes = json.loads((path / "notes.json").read_text())
         if notes.pop("seal") != _seal(notes):
             raise ValueError("notes.json was altered")
-        with _quiet(), ocp.PyTreeCheckpointer() as reader:
+        with _quiet(), _orbax() as reader:
             arrays = reader.restore((path / "state").absolute())
         damaged = [n for n, mark in notes["arrays"].items() if _fingerprint(arrays[n]) != mark]
         if damaged:

@@ -19,7 +19,7 @@ import numpy as np
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.errors import OryxError
 from oryx_marl.ops.masked import pick
-from oryx_marl.train import checkpoint
+from oryx_marl.train import checkpoint, devices
 from oryx_marl.train.run import Run
 from oryx_marl.train.seeds import over_seeds
 
@@ -147,17 +147,17 @@ def train(
 
     def save() -> None:
         extra = {"elapsed": time.monotonic() - began}
-        checkpoint.save(run.checkpoints, checkpoint.Checkpoint(update, state, extra))
+        checkpoint.save(run.checkpoints, checkpoint.Checkpoint(update, devices.fetch(state), extra))
 
     with _catch_interrupt() as interrupted:
-        if not checkpoint.updates(run.checkpoints):
+        if update == 0:
             save()
         while update < settings.updates:
             size = min(settings.log_every - update % settings.log_every, settings.updates - update)
             learners, world, found = source.advance(
                 algorithm, size, state.learners, state.world, keys, update
             )
-            metrics = {name: np.asarray(values) for name, values in found.items()}
+            metrics = devices.fetch(found)
             _require_finite(metrics, update, size, run)
             state = state._replace(learners=learners, world=world)
             update += size
@@ -171,9 +171,10 @@ def train(
                 weights = algorithm.weights(learners)
                 elapsed = time.monotonic() - began
                 state = _evaluate(evaluate, weights, state, update, elapsed, run)
-            if finished or update % settings.checkpoint_every == 0 or interrupted():
+            stopped = devices.anywhere(interrupted())
+            if finished or update % settings.checkpoint_every == 0 or stopped:
                 save()
-            if interrupted():
+            if stopped:
                 what = "training is done, scoring is not" if finished else "stopped"
                 raise StoppedError(f"{what}, at update {update:,}")
     return state
@@ -184,12 +185,14 @@ def _start(
 ) -> tuple[TrainState, int, float]:
     """State, update and seconds to go on from."""
     state = init_state(algorithm, settings.seed_numbers, source)
-    if not (resume and checkpoint.updates(run.checkpoints)):
-        update, elapsed = 0, 0.0
-    else:
-        found = checkpoint.restore(run.checkpoints, state)
-        state = jax.tree.map(jnp.asarray, found.tree)
-        update, elapsed = found.update, found.extra["elapsed"]
+    update, elapsed = 0, 0.0
+    if devices.from_first(resume and bool(checkpoint.updates(run.checkpoints))):
+        found = devices.fetch(state), update, elapsed
+        if jax.process_index() == 0:
+            kept = checkpoint.restore(run.checkpoints, state)
+            found = kept.tree, kept.update, kept.extra["elapsed"]
+        tree, update, elapsed = devices.from_first(found)
+        state, update, elapsed = devices.place(tree), int(update), float(elapsed)
     for name in ("metrics.jsonl", "evaluations.jsonl"):
         run.rewind(name, update)
     return state, update, elapsed
