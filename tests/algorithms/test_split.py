@@ -19,7 +19,7 @@ from oryx_marl.types import ActionSpace, Spec, Window
 
 SPEC = Spec("", ("a", "b", "c"), (4,) * 3, ActionSpace("discrete", 3))
 NETWORKS = {
-    oryx: NetworkConfig(width=16, num_heads=2),
+    oryx: NetworkConfig(width=16, num_heads=2, feed_forward=False),
     mat_icq: TransformerConfig(width=16, num_heads=2, num_blocks=1),
 }
 

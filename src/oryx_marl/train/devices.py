@@ -70,8 +70,12 @@ def place(tree: Any) -> Any:
 def fetch(tree: Any) -> Any:
     """Arrays of all seeds on the host, in every process."""
     if jax.process_count() > 1:
-        tree = jax.jit(lambda x: x, out_shardings=everywhere())(tree)
+        tree = jax.jit(_identity, out_shardings=everywhere())(tree)
     return jax.device_get(tree)
+
+
+def _identity(tree: Any) -> Any:
+    return tree
 
 
 def from_first(tree: Any) -> Any:
