@@ -5,16 +5,22 @@
     python benchmarks/speed.py rollouts    # whole episodes of T-Maze
 
 Every row is measured in a process of its own, so that peaks of memory are its own too and one that
-does not fit harms no other. `--only 2 10` chooses numbers of agents. Times are medians.
+does not fit harms no other. Several compile at the same time (`--jobs`), but nothing else runs when
+one is timed. `--only 2 10` chooses numbers of agents. Times are medians.
 """
 
 import argparse
+import fcntl
 import json
+import os
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal
@@ -33,9 +39,11 @@ from oryx_marl.train import offline
 from oryx_marl.train.loop import init_state, make_keys
 from oryx_marl.types import ActionSpace, Observation, Spec
 
-SECONDS = 1.0
-"""Of one timed call, about; five are timed."""
+SECONDS = 0.5
+"""Of one timed call, roughly; five are timed."""
 REPEATS = 5
+LARGE = 500
+"""Agents times seeds; rows that are larger never share the device with others."""
 
 
 @dataclass(frozen=True)
@@ -139,13 +147,13 @@ def measure_update(shape: Shape, seeds: int) -> dict[str, Any]:
         jax.block_until_ready(learners)
         return learners, time.perf_counter() - began
 
-    learners, first = advance(learners, 2)
-    learners, two = advance(learners, 2)
-    updates = max(2, round(SECONDS / (two / 2)))
+    usual = 4 if jax.default_backend() == "cpu" else 500  # gigabytes a second
+    updates = max(4, round(SECONDS * usual / (count(shape)["gigabytes"] * seeds)))
+    learners, first = advance(learners, updates)
     times = []
-    for repeat in range(REPEATS + 1):
-        learners, taken = advance(learners, updates)
-        if repeat:  # the first one compiles
+    with alone():
+        for _ in range(REPEATS):
+            learners, taken = advance(learners, updates)
             times.append(taken / updates)
     milliseconds = 1000 * median(times)
     counted = {name: value * seeds for name, value in count(shape).items()}
@@ -155,7 +163,7 @@ def measure_update(shape: Shape, seeds: int) -> dict[str, Any]:
         "ms_per_update": milliseconds,
         "spread_ms": [1000 * min(times), 1000 * max(times)],
         "seed_updates_per_second": 1000 * seeds / milliseconds,
-        "compile_seconds": first - two,
+        "compile_seconds": first - updates * median(times),
         "peak_gigabytes_beside_data": _peak(held),
         **counted,
         "gigaflop_per_second": 1000 * counted["gigaflop"] / milliseconds,
@@ -223,13 +231,30 @@ def measure_rollouts(seeds: int, episodes: int) -> dict[str, Any]:
 
 def time_calls(call: Callable[[], Any]) -> tuple[float, float]:
     """Median seconds of a call, and what the first took longer."""
-    times = []
-    for _ in range(REPEATS + 1):
+
+    def once() -> float:
         began = time.perf_counter()
         jax.block_until_ready(call())
-        times.append(time.perf_counter() - began)
-    usual = median(times[1:])
-    return usual, times[0] - usual
+        return time.perf_counter() - began
+
+    first = once()
+    with alone():
+        usual = median(once() for _ in range(REPEATS))
+    return usual, first - usual
+
+
+_lock: list[Any] = []
+"""A file that all who compile hold together, and who is timed holds alone."""
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Waits until nobody compiles or is timed."""
+    for file in _lock:
+        fcntl.flock(file, fcntl.LOCK_EX)
+    yield
+    for file in _lock:
+        fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def measure_device() -> dict[str, Any]:
@@ -261,9 +286,11 @@ def exponent(rows: list[dict[str, Any]], over: str) -> float | None:
     return float(np.polyfit(x, y, 1)[0])
 
 
-def in_own_process(arguments: list[str]) -> dict[str, Any]:
+def in_own_process(arguments: list[str], lock: str) -> dict[str, Any]:
     """What this script measures when called so; an error becomes the row's text."""
-    done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True)
+    command = [sys.executable, __file__, "one", *arguments, "--lock", lock]
+    env = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **os.environ}
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
     if done.returncode:
         return {"error": done.stderr.strip().splitlines()[-1][:300]}
     return json.loads(done.stdout.strip().splitlines()[-1])
@@ -271,30 +298,63 @@ def in_own_process(arguments: list[str]) -> dict[str, Any]:
 
 def run(arguments: argparse.Namespace) -> None:
     """All rows of a kind, written after each."""
-    kind = arguments.what
-    rows: list[dict[str, Any]] = []
-    found = in_own_process(["one", "device"])
-    path = arguments.out / f"{kind}-{found['device'].lower().replace(' ', '-')}.json"
-    record = {"command": f"python benchmarks/speed.py {kind}", "commit": find_commit(), **found}
-    for cell in cells(kind, arguments):
-        row = in_own_process(["one", *cell])
-        rows.append({"cell": " ".join(cell), **row})
-        print(json.dumps(rows[-1])[:400], flush=True)
-        many = [r for r in rows if r.get("num_seeds") == 1 and r.get("num_agents", 0) >= 50]
-        times = [r for r in rows if r.get("num_seeds") == 1 and r.get("num_agents") == 10]
-        if kind == "update":
-            record["exponent_in_agents"] = exponent(many, "num_agents")
-            record["exponent_in_steps"] = exponent(times, "sequence_length")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({**record, "rows": rows}, indent=1))
+    kind, wanted = arguments.what, cells(arguments.what, arguments)
+    rows: dict[int, dict[str, Any]] = {}
+    with tempfile.NamedTemporaryFile() as lock, ThreadPoolExecutor(arguments.jobs) as pool:
+        device = in_own_process(["device"], lock.name)
+        path = arguments.out / f"{kind}-{device['device'].lower().replace(' ', '-')}.json"
+        command = " ".join(["python", "benchmarks/speed.py", *sys.argv[1:]])
+        record = {"command": command, "commit": find_commit(), **device}
+
+        def measure(number: int) -> None:
+            row = in_own_process(wanted[number], lock.name)
+            for name, of in (("gigaflop", "product_gigaflop"), ("gigabytes", "copy_gigabytes")):
+                if f"{name}_per_second" in row:
+                    most = device[f"{of}_per_second"]
+                    row[f"share_of_{of}_per_second"] = row[f"{name}_per_second"] / most
+            rows[number] = {"cell": " ".join(wanted[number]), **row}
+            print(json.dumps(rows[number])[:400], flush=True)
+            write(path, record, [rows[key] for key in sorted(rows)])
+
+        large = [number for number, cell in enumerate(wanted) if is_large(cell)]
+        for done in pool.map(measure, set(range(len(wanted))) - set(large)):
+            del done
+        for number in large:
+            measure(number)
+
+
+def is_large(cell: list[str]) -> bool:
+    kind, name, *rest = cell
+    return kind == "update" and SHAPES[name].num_agents * int(rest[0]) > LARGE
+
+
+def write(path: Path, record: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    """The record with its rows, and how times grow among those of one seed."""
+    growth = {}
+    for precision in ("float32", "bfloat16"):
+        single = [r for r in rows if r.get("num_seeds") == 1 and r.get("precision") == precision]
+        many = [row for row in single if row["num_agents"] >= 50]
+        ten = [row for row in single if row["num_agents"] == 10]
+        growth[precision] = {
+            "in_agents": exponent(many, "num_agents"),
+            "in_steps": exponent(ten, "sequence_length"),
+        }
+    if record["command"].split()[2] == "update":
+        record = {**record, "exponents": growth}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({**record, "rows": rows}, indent=1))
 
 
 def cells(kind: str, arguments: argparse.Namespace) -> list[list[str]]:
     """What is measured, one process each."""
     chosen = arguments.only or list(SHAPES)
     if kind == "update":
-        seeds = arguments.seeds or [1, 10]
-        return [["update", name, str(s)] for name in chosen for s in seeds]
+        return [
+            ["update", name, str(seeds), precision]
+            for precision in arguments.precision
+            for name in chosen
+            for seeds in arguments.seeds
+        ]
     if kind == "acting":
         names = [name for name in chosen if name.isdigit()]
         return [["acting", name, str(envs)] for name in names for envs in (1, 64, 1024)]
@@ -303,11 +363,14 @@ def cells(kind: str, arguments: argparse.Namespace) -> list[list[str]]:
 
 def one(arguments: argparse.Namespace) -> None:
     """One row, as the last line of the output."""
+    if arguments.lock:
+        _lock.append(open(arguments.lock))  # noqa: SIM115, held until the end
+        fcntl.flock(_lock[0], fcntl.LOCK_SH)
     kind, *rest = arguments.cell
     if kind == "device":
         row = measure_device()
     elif kind == "update":
-        row = measure_update(SHAPES[rest[0]], int(rest[1]))
+        row = measure_update(replace(SHAPES[rest[0]], precision=rest[2]), int(rest[1]))
     elif kind == "acting":
         row = measure_acting(SHAPES[rest[0]], int(rest[1]))
     else:
@@ -316,12 +379,16 @@ def one(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
+    precisions = ["float32", "bfloat16"]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=["update", "acting", "rollouts", "one"])
     parser.add_argument("cell", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--only", nargs="*", help="numbers of agents", choices=list(SHAPES))
-    parser.add_argument("--seeds", nargs="*", type=int, help="numbers of seeds")
+    parser.add_argument("--seeds", nargs="*", type=int, default=[1, 10], help="numbers of seeds")
+    parser.add_argument("--precision", nargs="*", choices=precisions, default=precisions)
+    parser.add_argument("--jobs", type=int, default=1, help="processes that compile at once")
     parser.add_argument("--out", type=Path, default=Path("results/speed"))
+    parser.add_argument("--lock", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     (one if arguments.what == "one" else run)(arguments)
 

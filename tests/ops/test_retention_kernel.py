@@ -23,6 +23,9 @@ CASES = {
     "chunks of several steps": (CROSS, 7, 10, True),
     "chunks of one step": (CROSS_QUERY_GATES, 3, 50, True),
     "all agents of a step": (SELF, 5, 23, False),
+    "one step in a chunk": (SELF, 3, 40, False),
+    "more agents than a chunk": (CROSS, 4, 70, True),
+    "more agents than a chunk, all of a step": (SELF, 4, 70, False),
 }
 
 
@@ -110,18 +113,20 @@ def test_kernel_is_the_plain_form_over_batches_and_seeds() -> None:
     )
 
 
-def test_chunks_hold_whole_steps() -> None:
-    assert cut(20, 2) == (20, 40, 64, 1)
-    assert cut(20, 10) == (6, 60, 64, 4)
-    assert cut(20, 50) == (1, 50, 64, 20)
-    assert cut(3, 1) == (3, 3, 16, 1)
+def test_chunks_cover_all_tokens() -> None:
+    """Any 64 tokens if only earlier ones are seen, else whole steps, else parts of a step."""
+    assert cut(20, 2, causal=True) == (40, 64, 1, 0)
+    assert cut(20, 50, causal=True) == (64, 64, 16, 0)
+    assert cut(20, 10, causal=False) == (60, 64, 4, 0)
+    assert cut(20, 50, causal=False) == (50, 64, 20, 1)
+    assert cut(20, 100, causal=False) == (64, 64, 40, 2)
+    assert cut(3, 1, causal=False) == (3, 16, 1, 0)
 
 
 def test_on_a_gpu_only_and_not_if_declined(monkeypatch: pytest.MonkeyPatch) -> None:
     is_gpu = jax.default_backend() == "gpu"
-    assert has_kernel(20, 2, 64) == is_gpu
-    assert not has_kernel(20, 65, 64)
-    assert not has_kernel(20, 2, 48)
-    assert not has_kernel(1, 2, 64)
+    assert has_kernel(20, 64) == is_gpu
+    assert not has_kernel(20, 48)
+    assert not has_kernel(1, 64)
     monkeypatch.setenv("ORYX_KERNELS", "0")
-    assert not has_kernel(20, 2, 64)
+    assert not has_kernel(20, 64)

@@ -124,7 +124,7 @@ class MultiHeadRetention(eqx.Module):
         num_steps, num_agents, width = queries.shape[-3:]
         layout = Layout(columns, num_agents, self.num_heads, self.causal)
         one: Callable[..., tuple[Array, States]] = functools.partial(mix, layout)
-        if state is None and has_kernel(num_steps, num_agents, width // self.num_heads):
+        if state is None and has_kernel(num_steps, width // self.num_heads):
             from oryx_marl.ops.retention_kernel import gated_retention  # needs parts of Pallas
 
             one = functools.partial(gated_retention, layout)

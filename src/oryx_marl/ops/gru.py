@@ -4,9 +4,14 @@ Only what must wait for the step before is done step by step, forward and backwa
 gradient of the weights too, is one product over all steps.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
+
+LONGEST_WRITTEN_OUT = 32
+"""Steps; more would take long to compile."""
 
 Steps = Float[Array, "T *B W"]
 Gates = Float[Array, "T *B 3W"]
@@ -46,7 +51,16 @@ def gru(
         return memory, memory
 
     start = jnp.zeros((*added.shape[1:-1], weight.shape[0]), added.dtype)
-    return jax.lax.scan(one_step, start, (added, reset))[1]
+    return _over_time(one_step, start, (added, reset))
+
+
+def _over_time(
+    step: Callable[..., tuple[Array, Array]], start: Array, inputs: tuple, reverse: bool = False
+) -> Array:
+    """What `step` gives at each time. On a GPU short loops are written out: the host would else
+    start every step's kernels by themselves, and not all at once as part of the update."""
+    unroll = jax.default_backend() == "gpu" and len(inputs[0]) <= LONGEST_WRITTEN_OUT
+    return jax.lax.scan(step, start, inputs, reverse=reverse, unroll=unroll or 1)[1]
 
 
 def _forward(added: Array, reset: Array, weight: Array, bias: Array) -> tuple[Array, tuple]:
@@ -74,7 +88,7 @@ def _backward(kept: tuple, wanted: Steps) -> tuple[Array, None, Array, Array]:
         return jnp.where(reset[..., None], 0, onward), change
 
     inputs = (wanted, factors, z, reset)
-    changes = jax.lax.scan(one_step, jnp.zeros_like(wanted[0]), inputs, reverse=True)[1]
+    changes = _over_time(one_step, jnp.zeros_like(wanted[0]), inputs, reverse=True)
     in_past = jnp.tile(changes, 3) * factors
     flat_before, flat_past = (x.reshape(-1, x.shape[-1]) for x in (before, in_past))
     width = weight.shape[0]

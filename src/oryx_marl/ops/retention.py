@@ -40,14 +40,13 @@ class Layout(NamedTuple):
     """Run the kernel without a GPU, slowly: for tests."""
 
 
-def has_kernel(num_steps: int, num_agents: int, head_width: int) -> bool:
+def has_kernel(num_steps: int, head_width: int) -> bool:
     """Whether ops/retention_kernel.py does these sizes here, and is not declined ($ORYX_KERNELS=0).
 
     It does whole sequences that begin with nothing remembered, as in offline training.
     """
-    is_small = num_agents <= MAX_CHUNK and head_width in (16, 32, 64, 128)
     declined = os.environ.get("ORYX_KERNELS") == "0" or jax.default_backend() != "gpu"
-    return is_small and num_steps > 1 and not declined
+    return head_width in (16, 32, 64, 128) and num_steps > 1 and not declined
 
 
 def retention(

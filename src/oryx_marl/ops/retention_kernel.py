@@ -2,8 +2,10 @@
 
 Computes `swish(G) · norm(retention(Q, K, V))` as ops/retention.py defines it, from products that
 stand side by side, without a copy of any of them: every feature is read once and written once. One
-program does one head of one sequence. It walks over chunks of whole steps, attends inside a chunk
-and carries the state from chunk to chunk; backward it walks the other way.
+program does one head of one sequence. It walks over chunks of tokens, attends inside a chunk and
+carries the state from chunk to chunk; backward it walks the other way. Where all agents of a step
+see each other, and a chunk holds one step or a part of it, nothing is attended: a first walk over
+the step adds up its state, a second one asks it.
 """
 
 import functools
@@ -24,18 +26,26 @@ Q, K, V, G = range(4)
 class Chunks(NamedTuple):
     """How a sequence is cut."""
 
-    steps: int
     tokens: int
     padded: int
     number: int
+    per_step: int = 0
+    """Chunks that make up a step; 0 where they do not stop at its end."""
 
 
-def cut(num_steps: int, num_agents: int) -> Chunks:
-    """As many whole steps in a chunk as fit."""
-    steps = min(num_steps, MAX_CHUNK // num_agents)
-    tokens = steps * num_agents
-    padded = max(16, pl.next_power_of_2(tokens))
-    return Chunks(steps, tokens, padded, pl.cdiv(num_steps, steps))
+def cut(num_steps: int, num_agents: int, causal: bool) -> Chunks:
+    """Tokens of any steps where only earlier ones are seen; else whole steps, or of one step each
+    if no two fit into a chunk."""
+    per_step = 0
+    if causal:
+        tokens = min(MAX_CHUNK, num_steps * num_agents)
+    elif 2 * num_agents <= MAX_CHUNK:
+        tokens = min(num_steps, MAX_CHUNK // num_agents) * num_agents
+    else:
+        tokens = min(MAX_CHUNK, num_agents)
+        per_step = pl.cdiv(num_agents, tokens)
+    number = num_steps * per_step or pl.cdiv(num_steps * num_agents, tokens)
+    return Chunks(tokens, max(16, pl.next_power_of_2(tokens)), number, per_step)
 
 
 class Norm(Protocol):
@@ -56,7 +66,7 @@ def gated_retention(
 ) -> tuple[Float[Array, "T N D"], None]:
     """Outputs of one sequence that begins with nothing remembered."""
     num_steps, num_agents = present.shape
-    chunks = cut(num_steps, num_agents)
+    chunks = cut(num_steps, num_agents, layout.causal)
     episode = jnp.broadcast_to(jnp.cumsum(reset)[:, None], present.shape).astype(jnp.int32)
     keyed = jnp.where(present, episode, -1)
     # Without a GPU, a slice that ends beyond the array is moved, not cut: so it never does.
@@ -115,8 +125,14 @@ class _Walk:
 
     def rows(self, chunk: Array) -> tuple[Array, Array]:
         """First token of the chunk, and which of the padded ones are its own."""
-        start, order = chunk * self.chunks.tokens, jnp.arange(self.chunks.padded)
-        return start, (order < self.chunks.tokens) & (start + order < self.num_tokens)
+        per_step, num_agents = self.chunks.per_step, self.layout.num_agents
+        start, end = chunk * self.chunks.tokens, jnp.int32(self.num_tokens)
+        if per_step:
+            step = chunk // per_step
+            start = step * num_agents + (chunk - step * per_step) * self.chunks.tokens
+            end = (step + 1) * num_agents
+        order = jnp.arange(self.chunks.padded)
+        return start, (order < self.chunks.tokens) & (start + order < end)
 
     def place(self, column: int, head_width: int) -> Any:
         width = self.layout.num_heads * head_width
@@ -147,60 +163,127 @@ class _Walk:
         episode = plgpu.load(self.episode.at[rows], mask=inside, other=-2)
         keyed = plgpu.load(self.keyed.at[rows], mask=inside, other=-1)
         order = jnp.arange(self.chunks.padded)
-        step = order // self.layout.num_agents
-        log_decay = plgpu.load(self.log_decay.at[self.head])
-        elapsed = step[:, None] - step[None, :]
-        seen = elapsed >= 0
+        step = (start + order) // self.layout.num_agents
+        last_token = jnp.minimum(start + self.chunks.tokens, self.num_tokens) - 1
+        last_step, last_episode = self.when(last_token)
+        step_before, before = self.when(jnp.maximum(start - 1, 0))
+        seen = step[:, None] >= step[None, :]
         if self.layout.causal:
             seen = order[:, None] >= order[None, :]
         linked = seen & (episode[:, None] == keyed[None, :])
-        between = jnp.where(linked, jnp.exp(log_decay * elapsed.astype(jnp.float32)), 0.0)
-        last_token = jnp.minimum(start + self.chunks.tokens, self.num_tokens) - 1
-        last_episode = plgpu.load(self.episode.at[last_token])
-        before = plgpu.load(self.episode.at[jnp.maximum(start - 1, 0)])
-        last_step = (last_token - start) // self.layout.num_agents
-        since = jnp.exp(log_decay * (step + 1).astype(jnp.float32))
-        until = jnp.exp(log_decay * (last_step - step).astype(jnp.float32))
-        through = jnp.exp(log_decay * (last_step + 1).astype(jnp.float32))
+        between = jnp.where(linked, self.decay(step[:, None] - step[None, :]), 0.0)
         return _Weights(
             between,
-            jnp.where(episode == before, since, 0.0),
-            jnp.where(keyed == last_episode, until, 0.0),
-            jnp.where(last_episode == before, through, 0.0),
+            jnp.where(episode == before, self.decay(step - step_before), 0.0),
+            jnp.where(keyed == last_episode, self.decay(last_step - step), 0.0),
+            jnp.where(last_episode == before, self.decay(last_step - step_before), 0.0),
         )
+
+    def when(self, token: Array) -> tuple[Array, Array]:
+        """Step and episode of a token."""
+        return token // self.layout.num_agents, plgpu.load(self.episode.at[token])
+
+    def decay(self, steps: Array) -> Array:
+        """How much of this head's memory survives so many steps."""
+        return jnp.exp(plgpu.load(self.log_decay.at[self.head]) * steps.astype(jnp.float32))
+
+    def kept(self, step: Array) -> Array:
+        """How much of the state before a step is left in it."""
+        first = step * self.layout.num_agents
+        _, episode = self.when(first)
+        _, before = self.when(jnp.maximum(first - 1, 0))
+        return jnp.where(episode == before, self.decay(jnp.int32(1)), 0.0)
+
+    def chunks_of(self, step: Array) -> tuple[Array, Array]:
+        """The first chunk of a step, and the one after its last."""
+        return step * self.chunks.per_step, (step + 1) * self.chunks.per_step
+
+    def where_present(self, values: Array, chunk: Array) -> Array:
+        """The same [P, K], 0 for agents that are absent."""
+        start, inside = self.rows(chunk)
+        rows = pl.ds(start, self.chunks.padded)
+        keyed = plgpu.load(self.keyed.at[rows], mask=inside, other=-1)
+        return jnp.where((keyed >= 0)[:, None], values, jnp.zeros_like(values))
+
+    def give(self, for_sources: Any, number: int, value: Array, chunk: Array) -> None:
+        """Writes the gradient of Q, K, V or G."""
+        source, column = self.layout.columns[number]
+        self.write(for_sources[source], column, value, chunk)
+
+
+class _Gate:
+    """swish(G) · norm(y) of a chunk, forward and backward."""
+
+    def __init__(self, walk: _Walk, scale: Any, shift: Any) -> None:
+        self.walk, self.width = walk, scale.shape[-1]
+        self.scale, self.shift = (plgpu.load(x.at[walk.head]) for x in (scale, shift))
+
+    def forward(self, y: Array, out: Any, chunk: Array) -> None:
+        normed, _ = _normalise(y)
+        g = self.walk.part(G, self.width, chunk).astype(jnp.float32)
+        value = g * jax.nn.sigmoid(g) * (normed * self.scale[None] + self.shift[None])
+        self.walk.write(out, 0, value, chunk)
+
+    def backward(
+        self, y: Array, wanted: Any, for_sources: Any, chunk: Array
+    ) -> tuple[Array, Array, Array]:
+        """Writes the gradient of G, and returns those of y, scale and shift."""
+        normed, inverse = _normalise(y)
+        g = self.walk.part(G, self.width, chunk).astype(jnp.float32)
+        change = self.walk.read(wanted, 0, self.width, chunk).astype(jnp.float32)
+        gate = jax.nn.sigmoid(g)
+        for_gate = change * (normed * self.scale[None] + self.shift[None])
+        self.walk.give(for_sources, G, for_gate * gate * (1 + g * (1 - gate)), chunk)
+        for_scaled = change * g * gate
+        for_normed = for_scaled * self.scale[None]
+        for_mean = jnp.sum(for_normed, axis=1) / self.width
+        for_variance = jnp.sum(for_normed * normed, axis=1) / self.width
+        for_y = for_normed - for_mean[:, None] - normed * for_variance[:, None]
+        for_scale, for_shift = jnp.sum(for_scaled * normed, axis=0), jnp.sum(for_scaled, axis=0)
+        return for_y * inverse[:, None], for_scale, for_shift
 
 
 def _forward_kernel(layout: Layout, chunks: Chunks, num_steps: int, *refs: Any) -> None:
-    """Outputs, and where there are several chunks the state before each."""
+    """Outputs, and states: before each chunk where there are several, or of each step."""
     count = 1 + max(source for source, _ in layout.columns)
     sources, rest = refs[:count], refs[count:]
     scale, shift, log_decay, episode, keyed, out, *states = rest
     walk = _Walk(layout, chunks, num_steps, (sources, log_decay, episode, keyed))
-    head, width = walk.head, scale.shape[-1]
-    scale, shift = plgpu.load(scale.at[head]), plgpu.load(shift.at[head])
+    gate = _Gate(walk, scale, shift)
+    width = gate.width
 
     def one_chunk(chunk: Array, state: Array | None) -> Array | None:
         weights = walk.weights(chunk)
         q, k, v = (walk.part(number, width, chunk) for number in (Q, K, V))
         _, y = _outputs(q, k, v, state, weights)
-        normed, _ = _normalise(y)
-        g = walk.part(G, width, chunk).astype(jnp.float32)
-        walk.write(out, 0, g * jax.nn.sigmoid(g) * (normed * scale[None] + shift[None]), chunk)
+        gate.forward(y, out, chunk)
         if state is None:
             return None
-        plgpu.store(states[0].at[head, chunk], state)
+        plgpu.store(states[0].at[walk.head, chunk], state)
         added = _dot(k.dtype, k * weights.to_end[:, None], v, trans_a=True)
         return weights.through * state + added
 
-    _walk_over(chunks, width, one_chunk)
+    def one_step(step: Array, state: Array) -> Array:
+        def add(chunk: Array, state: Array) -> Array:
+            k, v = walk.where_present(walk.part(K, width, chunk), chunk), walk.part(V, width, chunk)
+            return state + _dot(v.dtype, k, v, trans_a=True)
 
+        def ask(chunk: Array, state: Array) -> Array:
+            q = walk.part(Q, width, chunk)
+            gate.forward(_dot(q.dtype, q, state), out, chunk)
+            return state
 
-def _walk_over(chunks: Chunks, width: int, visit: Callable[[Array, Any], Any], *more: Any) -> Any:
-    """Visits all chunks in turn with what is carried: a state if there are several, and `more`."""
-    if chunks.number == 1:
-        return visit(jnp.int32(0), (None, *more) if more else None)
-    state = jnp.zeros((width, width))
-    return jax.lax.fori_loop(0, chunks.number, visit, (state, *more) if more else state)
+        chunks_here = walk.chunks_of(step)
+        state = jax.lax.fori_loop(*chunks_here, add, walk.kept(step) * state)
+        plgpu.store(states[0].at[walk.head, step], state)
+        return jax.lax.fori_loop(*chunks_here, ask, state)
+
+    if chunks.number == 1 and not chunks.per_step:
+        one_chunk(jnp.int32(0), None)
+    elif chunks.per_step:
+        jax.lax.fori_loop(0, num_steps, one_step, jnp.zeros((width, width)))
+    else:
+        jax.lax.fori_loop(0, chunks.number, one_chunk, jnp.zeros((width, width)))
 
 
 def _backward_kernel(layout: Layout, chunks: Chunks, num_steps: int, *refs: Any) -> None:
@@ -209,12 +292,8 @@ def _backward_kernel(layout: Layout, chunks: Chunks, num_steps: int, *refs: Any)
     sources, for_sources = refs[:count], refs[-count - 2 : -2]
     scale, shift, log_decay, episode, keyed, wanted, *states = refs[count : -count - 2]
     walk = _Walk(layout, chunks, num_steps, (sources, log_decay, episode, keyed))
-    head, width = walk.head, scale.shape[-1]
-    scale, shift = plgpu.load(scale.at[head]), plgpu.load(shift.at[head])
-
-    def give(part: int, value: Array, chunk: Array) -> None:
-        source, column = layout.columns[part]
-        walk.write(for_sources[source], column, value, chunk)
+    gate = _Gate(walk, scale, shift)
+    width = gate.width
 
     def one_chunk(number: Array, carry: tuple) -> tuple:
         # Parts are read again after each write: fewer of them are held at a time.
@@ -223,49 +302,66 @@ def _backward_kernel(layout: Layout, chunks: Chunks, num_steps: int, *refs: Any)
         weights = walk.weights(chunk)
         q, k, v = (walk.part(number, width, chunk) for number in (Q, K, V))
         dtype = q.dtype
-        state = plgpu.load(states[0].at[head, chunk]) if states else None
+        state = plgpu.load(states[0].at[walk.head, chunk]) if states else None
         scores, y = _outputs(q, k, v, state, weights)
-        normed, inverse = _normalise(y)
-
-        g = walk.part(G, width, chunk).astype(jnp.float32)
-        change = walk.read(wanted, 0, width, chunk).astype(jnp.float32)
-        gate = jax.nn.sigmoid(g)
-        for_gate = change * (normed * scale[None] + shift[None])
-        give(G, for_gate * gate * (1 + g * (1 - gate)), chunk)
-        for_scaled = change * g * gate
-        for_scale += jnp.sum(for_scaled * normed, axis=0)
-        for_shift += jnp.sum(for_scaled, axis=0)
-        for_normed = for_scaled * scale[None]
-        for_mean = jnp.sum(for_normed, axis=1) / width
-        for_variance = jnp.sum(for_normed * normed, axis=1) / width
-        for_y = for_normed - for_mean[:, None] - normed * for_variance[:, None]
-        for_y *= inverse[:, None]
+        for_y, more_scale, more_shift = gate.backward(y, wanted, for_sources, chunk)
 
         for_v = _dot(dtype, scores, for_y, trans_a=True)
         if states:
             ended = walk.part(K, width, chunk) * weights.to_end[:, None]
             for_v += _dot(dtype, ended, for_after)
-        give(V, for_v, chunk)
+        walk.give(for_sources, V, for_v, chunk)
         v = walk.part(V, width, chunk)
         for_scores = _dot(dtype, for_y, v, trans_b=True) * weights.between
         for_k = _dot(dtype, for_scores, walk.part(Q, width, chunk), trans_a=True)
         if states:
             for_k += _dot(dtype, v, for_after, trans_b=True) * weights.to_end[:, None]
-        give(K, for_k, chunk)
+        walk.give(for_sources, K, for_k, chunk)
         for_q = _dot(dtype, for_scores, walk.part(K, width, chunk))
         if states:
             for_y *= weights.from_start[:, None]
-            for_q += _dot(dtype, for_y, plgpu.load(states[0].at[head, chunk]), trans_b=True)
-        give(Q, for_q, chunk)
+            state = plgpu.load(states[0].at[walk.head, chunk])
+            for_q += _dot(dtype, for_y, state, trans_b=True)
+        walk.give(for_sources, Q, for_q, chunk)
         if states:
             more = _dot(dtype, walk.part(Q, width, chunk), for_y, trans_a=True)
             for_after = weights.through * for_after + more
-        return for_after, for_scale, for_shift
+        return for_after, for_scale + more_scale, for_shift + more_shift
 
-    zeros = jnp.zeros_like(scale)
-    _, for_scale, for_shift = _walk_over(chunks, width, one_chunk, zeros, zeros)
-    for ref, value in zip(refs[-2:], (for_scale, for_shift), strict=True):
-        plgpu.store(ref.at[head], value)
+    def one_step(number: Array, carry: tuple) -> tuple:
+        step = num_steps - 1 - number
+        state = plgpu.load(states[0].at[walk.head, step])
+
+        def ask(chunk: Array, carry: tuple) -> tuple:
+            for_state, for_scale, for_shift = carry
+            q = walk.part(Q, width, chunk)
+            y = _dot(q.dtype, q, state)
+            for_y, more_scale, more_shift = gate.backward(y, wanted, for_sources, chunk)
+            walk.give(for_sources, Q, _dot(q.dtype, for_y, state, trans_b=True), chunk)
+            for_state += _dot(q.dtype, walk.part(Q, width, chunk), for_y, trans_a=True)
+            return for_state, for_scale + more_scale, for_shift + more_shift
+
+        def add(chunk: Array, for_state: Array) -> Array:
+            k, v = walk.where_present(walk.part(K, width, chunk), chunk), walk.part(V, width, chunk)
+            walk.give(for_sources, V, _dot(v.dtype, k, for_state), chunk)
+            for_k = _dot(v.dtype, v, for_state, trans_b=True)
+            walk.give(for_sources, K, walk.where_present(for_k, chunk), chunk)
+            return for_state
+
+        chunks_here = walk.chunks_of(step)
+        for_state, for_scale, for_shift = jax.lax.fori_loop(*chunks_here, ask, carry)
+        for_state = jax.lax.fori_loop(*chunks_here, add, for_state)
+        return walk.kept(step) * for_state, for_scale, for_shift
+
+    zeros, no_state = jnp.zeros_like(gate.scale), jnp.zeros((width, width))
+    if chunks.number == 1 and not chunks.per_step:
+        found = one_chunk(jnp.int32(0), (None, zeros, zeros))
+    elif chunks.per_step:
+        found = jax.lax.fori_loop(0, num_steps, one_step, (no_state, zeros, zeros))
+    else:
+        found = jax.lax.fori_loop(0, chunks.number, one_chunk, (no_state, zeros, zeros))
+    for ref, value in zip(refs[-2:], found[1:], strict=True):
+        plgpu.store(ref.at[walk.head], value)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2))
@@ -284,8 +380,9 @@ def _mix_forward(
 ) -> tuple[Array, tuple]:
     rows, (heads, width) = len(sources[0]), scale.shape
     out = [jax.ShapeDtypeStruct((rows, heads * width), sources[0].dtype)]
-    if chunks.number > 1:
-        out.append(jax.ShapeDtypeStruct((heads, chunks.number, width, width), jnp.float32))
+    if chunks.number > 1 or chunks.per_step:
+        number = num_steps if chunks.per_step else chunks.number
+        out.append(jax.ShapeDtypeStruct((heads, number, width, width), jnp.float32))
     call = _call(_forward_kernel, layout, chunks, num_steps, heads, out)
     y, *states = call(*sources, scale, shift, *rest)
     return y, (sources, scale, shift, rest, states)

@@ -36,6 +36,7 @@ VARIANTS = {
         "madt", madt.Config(network=GPTConfig(tokens="observation", centralised=False))
     ),
     "Oryx, the paper's settings": Variant("oryx", PAPER),
+    "Oryx in bfloat16": _oryx(network=replace(ORYX.network, precision="bfloat16")),
 }
 SUITE = Suite("tmaze", ("tmaze/replay", "tmaze/expert"), VARIANTS)
 
