@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from documents import insert
 from oryx_marl import config as configs
 from oryx_marl import experiment
 from oryx_marl.algorithms.base import Policy
@@ -244,14 +245,6 @@ def pictures(records: dict[str, Any]) -> dict[str, str]:
         title = f"Returns of the episodes of tmaze/{data}"
         found[f"tmaze-{data}-returns.svg"] = figure.bars(title, "return", "episodes", counts)
     return found
-
-
-def insert(path: Path, name: str, text: str) -> None:
-    """Puts a table between its two markers."""
-    marker = f"<!-- results:{name} -->\n"
-    before, rest = path.read_text().split(marker)
-    _, after = rest.split("<!-- /results -->", 1)
-    path.write_text(f"{before}{marker}{text}\n<!-- /results -->{after}")
 
 
 def tables(out: Path) -> dict[str, str]:

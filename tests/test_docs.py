@@ -36,6 +36,7 @@ def benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_results_tables_are_generated(benchmarks: None) -> None:
+    import speed
     import tmaze_paper
     import tmaze_planner
 
@@ -44,6 +45,8 @@ def test_results_tables_are_generated(benchmarks: None) -> None:
     assert tables["tmaze_main"] in README
     for table in tables.values():
         assert table in (ROOT / "docs" / "tmaze.md").read_text()
+    for table in speed.tables(ROOT / "results" / "speed").values():
+        assert table in (ROOT / "docs" / "performance.md").read_text()
 
 
 def test_pictures_are_generated(benchmarks: None) -> None:

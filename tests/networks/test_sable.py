@@ -155,3 +155,27 @@ def test_bad_sizes_are_refused() -> None:
         NetworkConfig(width=10, num_heads=4)
     with pytest.raises(OryxError, match="decay_scale"):
         NetworkConfig(decay_scale=0)
+
+
+def test_bfloat16_rounds_features_in_training_alone() -> None:
+    """Close to float32 with the same weights, gradients too; acting is not rounded at all."""
+    exact, rounded = (
+        Sable(jax.random.key(0), SPEC, NetworkConfig(32, 2, precision=precision))
+        for precision in ("float32", "bfloat16")
+    )
+    observation, actions = history(0)
+
+    def score(network: Sable) -> tuple[jax.Array, jax.Array]:
+        _, features = network(observation, actions, jnp.arange(3))
+        return jnp.mean(features.astype(jnp.float32) ** 3), features
+
+    (_, wanted), slopes = eqx.filter_value_and_grad(score, has_aux=True)(exact)
+    (_, found), rough = eqx.filter_value_and_grad(score, has_aux=True)(rounded)
+    assert found.dtype == jnp.bfloat16
+    assert 0 < np.abs(found - wanted).max() < 0.1
+    flat = [np.concatenate([x.ravel() for x in jax.tree.leaves(g)]) for g in (slopes, rough)]
+    assert {x.dtype for x in jax.tree.leaves(rough)} == {jnp.dtype("float32")}
+    assert np.dot(*flat) / np.prod([np.linalg.norm(x) for x in flat]) > 0.995
+    for network in (exact, rounded):
+        _, acted = act_along(network, observation, actions)
+        np.testing.assert_allclose(acted, wanted, atol=1e-4)
