@@ -74,6 +74,17 @@ def _show(summary: dict[str, Any], out: Path) -> None:
     console.print(f"{metric} {result}", markup=False, highlight=False)
 
 
+def _show_held_out(found: dict[str, Any]) -> None:
+    """How well the actions of episodes that were held out are foretold."""
+    seen = f"{found['episodes']:,} episodes ({found['steps']:,} steps) held out"
+    table = Table("", "policy \\[95% over seeds]", "by frequency alone", title=seen)
+    for name in ("log_likelihood", "agreement"):
+        score = "none: it is not drawn" if found[name] is None else _interval(found[name])
+        guess = f"{found['guess'][name]:.3f}"
+        table.add_row(f"{name.replace('_', ' ')} of an action", Text(score), guess)
+    console.print(table)
+
+
 @dataclass(frozen=True)
 class Demo:
     """Oryx learns to coordinate two agents from logs alone, in minutes on two CPU cores."""
@@ -147,6 +158,8 @@ class _Train:
         if given.resume and not out.exists():
             raise OryxError(f"there is no run at {out} to resume; leave out --resume to begin one")
         summary = _train(work, given.resume)
+        if found := summary.pop("held_out", None):
+            _show_held_out(found)
         if not summary:
             console.print(f"trained; there is no environment to score in. Run: {out}")
             return

@@ -21,7 +21,7 @@ from oryx_marl.data.sampler import put_on_device
 from oryx_marl.envs import base
 from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
-from oryx_marl.eval import metrics
+from oryx_marl.eval import held_out, metrics
 from oryx_marl.eval.evaluator import Evaluator
 from oryx_marl.train import checkpoint, devices, loop
 from oryx_marl.train.loop import TrainSettings, TrainState
@@ -44,6 +44,9 @@ class EvaluationSettings:
     """Episodes per seed each time the curve gets a point."""
     replays: int = 6
     """Episodes kept for the page's replay."""
+    hold_out: float | None = None
+    """Share of the logged episodes that are not learned from: how well are their actions foretold?
+    (Default: 0.1 where no environment is known, else none.)"""
 
     def __post_init__(self) -> None:
         for name in ("episodes", "episodes_while_training"):
@@ -51,6 +54,8 @@ class EvaluationSettings:
                 raise OryxError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.replays < 0:
             raise OryxError(f"replays must not be negative, got {self.replays}")
+        if self.hold_out is not None and not 0 <= self.hold_out < 1:
+            raise OryxError(f"hold_out must be at least 0 and below 1, got {self.hold_out}")
 
 
 @dataclass(frozen=True)
@@ -118,7 +123,8 @@ def run(
     on_progress: Progress = lambda *_: None,
     record: Record | None = None,
 ) -> dict[str, Any]:
-    """Trains and evaluates; returns what summary.json holds (empty without an environment).
+    """Trains and evaluates; returns what summary.json holds (empty without an environment), and as
+    `held_out` what held_out.json does, if there is one.
 
     With `record` every step of an online learner is recorded. Several devices are used as
     train/devices.py says.
@@ -138,12 +144,14 @@ def _run(
     on_progress: Progress,
     record: Record | None,
 ) -> dict[str, Any]:
-    spec = experiment.learn_from.spec
-    source = _prepare(experiment, algorithm, folder, resume, record)
+    spec, parts = experiment.learn_from.spec, None
+    if isinstance(experiment.learn_from, Dataset):
+        parts = held_out.split(_clean(experiment), experiment.evaluation.hold_out)
+    source = _prepare(experiment, algorithm, folder, resume, record, parts)
     settings = experiment.train
     if not spec.environment:
-        loop.train(algorithm, source, settings, folder, None, resume, on_progress)
-        return {}
+        state = loop.train(algorithm, source, settings, folder, None, resume, on_progress)
+        return _foretell(algorithm, state, folder, parts)
     env = base.make(spec)
     evaluator = Evaluator(algorithm, env, settings.seed_numbers)
     episodes = experiment.evaluation.episodes_while_training
@@ -152,7 +160,29 @@ def _run(
         return evaluator.returns(weights, update, episodes)
 
     state = loop.train(algorithm, source, settings, folder, evaluate, resume, on_progress)
-    return _finish(experiment, folder, evaluator, env, state)
+    summary = _finish(experiment, folder, evaluator, env, state)
+    return {**summary, **_foretell(algorithm, state, folder, parts)}
+
+
+def _clean(experiment: Experiment) -> Dataset:
+    """The data to learn from, without faults."""
+    dataset = experiment.learn_from
+    assert isinstance(dataset, Dataset)
+    if experiment.leave_out_bad_rows:
+        return check.leave_out_bad_rows(dataset)
+    check.require_clean(dataset)
+    return dataset
+
+
+def _foretell(
+    algorithm: Algorithm, state: TrainState, folder: Run, parts: held_out.Parts | None
+) -> dict[str, Any]:
+    """How well the last weights foretell the episodes that were held out, if any were."""
+    if parts is None or parts.hold is None:
+        return {}
+    found = held_out.score(algorithm, algorithm.weights(state.learners), parts)
+    folder.write("held_out.json", found)
+    return {"held_out": found}
 
 
 def _require_fit(experiment: Experiment) -> None:
@@ -181,26 +211,22 @@ def _prepare(
     folder: Run,
     resume: bool,
     record: Record | None,
+    parts: held_out.Parts | None,
 ) -> loop.Source:
-    """Checks what is learned from and opens the run's folder."""
+    """Opens the run's folder."""
     found = experiment.learn_from
-    if not isinstance(found, Dataset):
-        folder.begin(experiment.describe(), resume)
-        folder.write("spec.json", found.spec.to_dict())
-        if record is None:
-            return Live(found)
-        done = checkpoint.updates(folder.checkpoints) if resume else []
-        record.recorder.rewind(max(done, default=0))
-        return Live(found, *record)
-    if experiment.leave_out_bad_rows:
-        found = check.leave_out_bad_rows(found)
-    else:
-        check.require_clean(found)
     folder.begin(experiment.describe(), resume)
     folder.write("spec.json", found.spec.to_dict())
-    folder.write("dataset.json", stats.describe(found))
-    needs_returns = getattr(algorithm, "needs_returns_to_go", False)
-    return Logged(put_on_device(found, needs_returns, devices.everywhere()))
+    if parts is not None:
+        folder.write("dataset.json", stats.describe(parts.learn))
+        needs_returns = getattr(algorithm, "needs_returns_to_go", False)
+        return Logged(put_on_device(parts.learn, needs_returns, devices.everywhere()))
+    assert not isinstance(found, Dataset)
+    if record is None:
+        return Live(found)
+    done = checkpoint.updates(folder.checkpoints) if resume else []
+    record.recorder.rewind(max(done, default=0))
+    return Live(found, *record)
 
 
 def _finish(

@@ -95,7 +95,11 @@ def sample_windows(data: DeviceData, key: PRNGKeyArray, batch_size: int, length:
     check_length(data.num_rows, length)
     starts = jax.random.randint(key, (batch_size,), 0, data.num_rows - length + 1)
     # Else the compiler draws them again for every number that it reads.
-    starts = jax.lax.optimization_barrier(starts)
+    return take_windows(data, jax.lax.optimization_barrier(starts), length)
+
+
+def take_windows(data: DeviceData, starts: jax.Array, length: int) -> Window:
+    """The windows [B, T, ...] that begin at the given rows."""
 
     def take(array: jax.Array) -> jax.Array:
         return jax.vmap(lambda at: jax.lax.dynamic_slice_in_dim(array, at, length))(starts)

@@ -1,0 +1,129 @@
+"""How well a policy foretells logged actions that it has not learned from.
+
+All that can be known without an environment: a high share of agreement means that the policy does
+what was done, not that it does well.
+"""
+
+import math
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from oryx_marl.algorithms.base import Algorithm
+from oryx_marl.data.dataset import Dataset
+from oryx_marl.data.sampler import DeviceData, check_length, put_on_device, take_windows
+from oryx_marl.data.subsample import take_episodes
+from oryx_marl.errors import OryxError
+from oryx_marl.eval import metrics
+from oryx_marl.ops.distributions import take_action
+from oryx_marl.train.seeds import over_seeds
+from oryx_marl.types import Window
+
+SHARE = 0.1
+"""Of the episodes, where nobody says."""
+
+
+class Parts(NamedTuple):
+    """A dataset in two: whole episodes to learn from, and others."""
+
+    learn: Dataset
+    hold: Dataset | None
+
+
+def split(dataset: Dataset, share: float | None) -> Parts:
+    """Holds out a share of the episodes, always the same ones.
+
+    None: a tenth where no environment is known that could score the policy, nothing else.
+    """
+    if share is None:
+        share = 0.0 if dataset.spec.environment or dataset.num_episodes < 2 else SHARE
+    if share == 0:
+        return Parts(dataset, None)
+    count = math.ceil(share * dataset.num_episodes)
+    if count >= dataset.num_episodes:
+        raise OryxError(
+            f"hold_out {share} leaves none of the {dataset.num_episodes} episodes of "
+            f"'{dataset.name}' to learn from; hold out less"
+        )
+    shuffled = np.random.default_rng(0).permutation(dataset.num_episodes)
+    held, kept = np.sort(shuffled[:count]), np.sort(shuffled[count:])
+    return Parts(take_episodes(dataset, kept), take_episodes(dataset, held))
+
+
+def score(algorithm: Algorithm, weights: Any, parts: Parts) -> dict[str, Any]:
+    """Mean log-likelihood and share of agreement per logged action, over seeds, for held_out.json.
+
+    `guess` is what the frequencies of each agent's actions among the legal ones would reach.
+    """
+    assert parts.hold is not None
+    needs_returns = getattr(algorithm, "needs_returns_to_go", False)
+    found = jax.device_get(_score(algorithm, weights, put_on_device(parts.hold, needs_returns)))
+    return {
+        "episodes": parts.hold.num_episodes,
+        "steps": parts.hold.num_rows,
+        **{name: _over_seeds(np.asarray(values), name) for name, values in found.items()},
+        "guess": guess(parts.learn, parts.hold),
+    }
+
+
+def _over_seeds(values: Float[np.ndarray, " S"], name: str) -> dict[str, Any] | None:
+    """None where some logged action is impossible under the policy: a greedy one has no odds."""
+    if not np.all(np.isfinite(values)):
+        return None
+    summary = metrics.summarise(values[:, None], f"{name} rate" if name == "agreement" else name)
+    return {key: summary[key] for key in ("mean", "low", "high", "per_seed")}
+
+
+@partial(jax.jit, static_argnames="algorithm")
+def _score(algorithm: Algorithm, weights: Any, data: DeviceData) -> dict[str, Array]:
+    length, size = algorithm.sequence_length, algorithm.batch_size
+    check_length(data.num_rows, length)
+    number = -(-data.num_rows // length)
+    firsts = jnp.arange(-(-number // size) * size).reshape(-1, size) * length
+
+    def one_batch(weights: Any, firsts: Array) -> tuple[Array, Array, Array]:
+        starts = jnp.minimum(firsts, data.num_rows - length)
+        window = take_windows(data, starts, length)
+        # The last windows overlap those before, or lie beyond the end: nothing counts twice.
+        fresh = starts[:, None] + jnp.arange(length) >= firsts[:, None]
+        return _sums(algorithm, weights, window, fresh)
+
+    def one_seed(weights: Any) -> dict[str, Array]:
+        sums = jax.lax.map(partial(one_batch, weights), firsts)
+        likelihood, agreement, count = (x.sum() for x in sums)
+        return {"log_likelihood": likelihood / count, "agreement": agreement / count}
+
+    return over_seeds(one_seed)(weights)
+
+
+def _sums(
+    algorithm: Algorithm, weights: Any, window: Window, fresh: Array
+) -> tuple[Array, Array, Array]:
+    log_probs = algorithm.log_probs(weights, window)
+    counts = window.observation.present & fresh[..., None]
+    counts &= take_action(window.observation.legal, window.actions)
+    taken = take_action(log_probs, window.actions)
+    agrees = log_probs.argmax(axis=-1) == window.actions
+    return jnp.where(counts, taken, 0).sum(), (agrees & counts).sum(), counts.sum()
+
+
+def guess(learn: Dataset, hold: Dataset) -> dict[str, float]:
+    """The same of a policy that only knows how often each agent took each action."""
+    size = learn.spec.action.size
+    is_action = np.arange(size) == learn.actions[..., None]
+    if learn.present is not None:
+        is_action &= learn.present[..., None]
+    odds = 1.0 + is_action.sum(axis=0)
+    legal = np.ones((*hold.actions.shape, size), bool) if hold.legal is None else hold.legal
+    odds = np.where(legal, odds, 0)
+    taken = np.take_along_axis(odds, hold.actions[..., None].astype(int), axis=-1)[..., 0]
+    counts = taken > 0
+    if hold.present is not None:
+        counts &= hold.present
+    shares = taken[counts] / odds.sum(axis=-1)[counts]
+    agreement = (odds.argmax(axis=-1) == hold.actions)[counts]
+    return {"log_likelihood": float(np.log(shares).mean()), "agreement": float(agreement.mean())}

@@ -1,0 +1,122 @@
+"""Held-out episodes: which they are, and how well their actions are foretold."""
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from oryx_marl import experiment
+from oryx_marl.algorithms import bc
+from oryx_marl.data.dataset import Dataset
+from oryx_marl.errors import OryxError
+from oryx_marl.eval import held_out
+from oryx_marl.train.loop import TrainSettings
+from oryx_marl.types import ActionSpace, Spec
+
+AGENTS, ACTIONS, LENGTH = 2, 3, 7
+SPEC = Spec("", ("left", "right"), (ACTIONS, ACTIONS), ActionSpace("discrete", ACTIONS))
+
+
+def make_logs(episodes: int = 40, seed: int = 0) -> Dataset:
+    """Both agents do what they are shown, with every third action illegal and the second agent
+    absent in the first step of each episode."""
+    rng = np.random.default_rng(seed)
+    rows = episodes * LENGTH
+    actions = rng.integers(0, 2, (rows, AGENTS)).astype(np.int32)
+    present = np.ones((rows, AGENTS), bool)
+    present[::LENGTH, 1] = False
+    ends = np.zeros((rows, AGENTS), bool)
+    ends[LENGTH - 1 :: LENGTH] = True
+    legal = np.ones((rows, AGENTS, ACTIONS), bool)
+    legal[..., 2] = False
+    return Dataset(
+        SPEC,
+        np.eye(ACTIONS, dtype=np.float32)[actions],
+        actions,
+        np.ones((rows, AGENTS), np.float32),
+        ends,
+        np.zeros_like(ends),
+        np.arange(0, rows, LENGTH),
+        legal=legal,
+        present=present,
+        name="logs",
+    )
+
+
+def test_whole_episodes_are_held_out_and_none_is_lost() -> None:
+    logs = make_logs()
+    parts = held_out.split(logs, 0.25)
+    assert parts.hold is not None
+    assert (parts.hold.num_episodes, parts.learn.num_episodes) == (10, 30)
+    both = np.concatenate([parts.learn.observations, parts.hold.observations])
+    assert sorted(map(bytes, both)) == sorted(map(bytes, logs.observations))
+    again = held_out.split(logs, 0.25).hold
+    assert again is not None
+    assert again.fingerprint() == parts.hold.fingerprint()
+
+
+def test_held_out_only_where_it_is_needed() -> None:
+    logs = make_logs(10)
+    assert held_out.split(logs, None).hold.num_episodes == 1  # type: ignore[union-attr]
+    assert held_out.split(make_logs(1), None).hold is None
+    assert held_out.split(logs, 0.0).hold is None
+    with pytest.raises(OryxError, match="leaves none of the 10 episodes"):
+        held_out.split(logs, 0.95)
+
+
+def test_score_counts_every_logged_action_once() -> None:
+    """Of a policy with known odds: 0.7 for the first action, 0.3 for the second."""
+    logs = make_logs(40)
+    parts = held_out.split(logs, 0.3)
+    assert parts.hold is not None
+    algorithm = bc.make(bc.Config(sequence_length=5, batch_size=4), SPEC)
+
+    class Fixed(bc.BC):
+        def log_probs(self, weights, window):
+            odds = jnp.log(jnp.array([0.7, 0.3, 1e-9]))
+            return jnp.broadcast_to(odds, (*window.actions.shape, ACTIONS)) + weights
+
+    fixed = Fixed(algorithm.config, SPEC)
+    found = held_out.score(fixed, jnp.zeros(2), parts)
+    counted = parts.hold.actions[parts.hold.present]
+    share = (counted == 0).mean()
+    expected = share * np.log(0.7) + (1 - share) * np.log(0.3)
+    assert 0.3 < share < 0.7
+    np.testing.assert_allclose(found["log_likelihood"]["per_seed"], [expected] * 2, rtol=1e-5)
+    np.testing.assert_allclose(found["agreement"]["per_seed"], [share] * 2, rtol=1e-6)
+
+
+def test_guess_knows_frequencies_among_the_legal() -> None:
+    logs = make_logs(40)
+    parts = held_out.split(logs, 0.3)
+    assert parts.hold is not None
+    found = held_out.guess(parts.learn, parts.hold)
+    learned = np.stack(
+        [
+            np.bincount(logs_of[here], minlength=3) + 1.0
+            for logs_of, here in zip(parts.learn.actions.T, parts.learn.present.T, strict=True)
+        ]
+    )
+    odds = learned[:, :2] / learned[:, :2].sum(axis=1, keepdims=True)
+    wanted = [
+        np.log(odds[agent, parts.hold.actions[row, agent]])
+        for row, agent in np.argwhere(parts.hold.present)
+    ]
+    np.testing.assert_allclose(found["log_likelihood"], np.mean(wanted), rtol=1e-6)
+
+
+def test_training_without_an_environment_reports_it(tmp_path: Path) -> None:
+    """Imitation of agents that do what they are shown: better than frequencies, and kept."""
+    config = bc.Config(sequence_length=5, batch_size=16, learning_rate=3e-3)
+    settings = TrainSettings(
+        updates=60, seeds=2, log_every=20, evaluate_every=60, checkpoint_every=60
+    )
+    work = experiment.Experiment("bc", config, make_logs(), tmp_path / "run", settings)
+    found = experiment.run(work)["held_out"]
+    assert found["episodes"] == 4
+    assert found["agreement"]["mean"] > 0.95 > found["guess"]["agreement"]
+    assert found["log_likelihood"]["mean"] > found["guess"]["log_likelihood"]
+    assert (tmp_path / "run" / "held_out.json").exists()
+    assert jax.tree.leaves(found["agreement"]["per_seed"]) == found["agreement"]["per_seed"]
