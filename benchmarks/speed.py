@@ -301,28 +301,36 @@ def in_own_process(arguments: list[str], lock: str) -> dict[str, Any]:
 def run(arguments: argparse.Namespace) -> None:
     """All rows of a kind, written after each."""
     kind, wanted = arguments.what, cells(arguments.what, arguments)
-    rows: dict[int, dict[str, Any]] = {}
     with tempfile.NamedTemporaryFile() as lock, ThreadPoolExecutor(arguments.jobs) as pool:
         device = in_own_process(["device"], lock.name)
         path = arguments.out / f"{kind}-{device['device'].lower().replace(' ', '-')}.json"
         command = " ".join(["python", "benchmarks/speed.py", *sys.argv[1:]])
         record = {"command": command, "commit": find_commit(), **device}
+        rows = earlier(path, record["commit"])
 
-        def measure(number: int) -> None:
-            row = in_own_process(wanted[number], lock.name)
+        def measure(cell: list[str]) -> None:
+            row = in_own_process(cell, lock.name)
             for name, of in (("gigaflop", "product_gigaflop"), ("gigabytes", "copy_gigabytes")):
                 if f"{name}_per_second" in row:
                     most = device[f"{of}_per_second"]
                     row[f"share_of_{of}_per_second"] = row[f"{name}_per_second"] / most
-            rows[number] = {"cell": " ".join(wanted[number]), **row}
-            print(json.dumps(rows[number])[:400], flush=True)
-            write(path, record, [rows[key] for key in sorted(rows)])
+            name = " ".join(cell)
+            rows[name] = {"cell": name, "command": command, **row}
+            print(json.dumps(rows[name])[:400], flush=True)
+            write(path, record, list(rows.values()))
 
-        large = [number for number, cell in enumerate(wanted) if is_large(cell)]
-        for done in pool.map(measure, set(range(len(wanted))) - set(large)):
-            del done
-        for number in large:
-            measure(number)
+        list(pool.map(measure, [cell for cell in wanted if not is_large(cell)]))
+        for cell in wanted:
+            if is_large(cell):
+                measure(cell)
+
+
+def earlier(path: Path, commit: str) -> dict[str, dict[str, Any]]:
+    """Rows that the same code has measured before, by cell."""
+    if not path.exists():
+        return {}
+    record = json.loads(path.read_text())
+    return {row["cell"]: row for row in record["rows"]} if record["commit"] == commit else {}
 
 
 def is_large(cell: list[str]) -> bool:
