@@ -23,6 +23,8 @@ class Context(NamedTuple):
     decays: Float[Array, " H"]
     reset: Bool[Array, "*B T"]
     present: Bool[Array, "*B T N"]
+    ends_here: bool = False
+    """Nobody asks for the state after the last step."""
 
 
 class HeadNorm(eqx.Module):
@@ -119,19 +121,24 @@ class MultiHeadRetention(eqx.Module):
         context: Context,
         state: States,
     ) -> tuple[Float[Array, "*B T N D"], States]:
-        """Mixed features and the state after the last step; `tokens` give keys and values."""
+        """Mixed features and the state after the last step; `tokens` give keys and values.
+
+        Without a state nothing is remembered from before. None is returned then, nor where the
+        sequence ends here.
+        """
         sources, columns = self._project(queries, tokens)
         num_steps, num_agents, width = queries.shape[-3:]
         layout = Layout(columns, num_agents, self.num_heads, self.causal)
         one: Callable[..., tuple[Array, States]] = functools.partial(mix, layout)
-        if state is None and has_kernel(num_steps, width // self.num_heads):
+        ends_here = state is None or context.ends_here
+        if ends_here and has_kernel(num_steps, width // self.num_heads):
             from oryx_marl.ops.retention_kernel import gated_retention  # needs parts of Pallas
 
             one = functools.partial(gated_retention, layout)
         for _ in range(queries.ndim - 3):
             one = jax.vmap(one, in_axes=(0, 0, 0, 0, None, None))
         y, state = one(sources, state, context.reset, context.present, context.decays, self.norm)
-        return self.out(y), state
+        return self.out(y), None if ends_here else state
 
     def _project(
         self, queries: Array, tokens: Array

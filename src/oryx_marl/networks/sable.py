@@ -259,7 +259,7 @@ class Sable(eqx.Module):
         last_action = jnp.zeros(batch, jnp.int32)
         if memory is not None:
             remembered, last_action = memory[:3], memory.last_action
-        context = Context(self._decays(), reset, present)
+        context = Context(self._decays(), reset, present, ends_here=True)
         dtype = jnp.bfloat16 if self.config.precision == "bfloat16" else None
         encoded, _ = self._encode(observation.features, ids, context, remembered[0], dtype)
         find_tokens = self._tokens

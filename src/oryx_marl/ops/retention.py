@@ -43,7 +43,7 @@ class Layout(NamedTuple):
 def has_kernel(num_steps: int, head_width: int) -> bool:
     """Whether ops/retention_kernel.py does these sizes here, and is not declined ($ORYX_KERNELS=0).
 
-    It does whole sequences that begin with nothing remembered, as in offline training.
+    It does sequences whose last state nobody asks for, as in training.
     """
     declined = os.environ.get("ORYX_KERNELS") == "0" or jax.default_backend() != "gpu"
     return head_width in (16, 32, 64, 128) and num_steps > 1 and not declined

@@ -31,6 +31,12 @@ class Chunks(NamedTuple):
     number: int
     per_step: int = 0
     """Chunks that make up a step; 0 where they do not stop at its end."""
+    begins_with_state: bool = False
+
+    @property
+    def has_states(self) -> bool:
+        """Whether there is more to be seen than the tokens of one chunk."""
+        return self.number > 1 or self.per_step > 0 or self.begins_with_state
 
 
 def cut(num_steps: int, num_agents: int, causal: bool) -> Chunks:
@@ -58,22 +64,25 @@ class Norm(Protocol):
 def gated_retention(
     layout: Layout,
     sources: tuple[Float[Array, "T N _"], ...],
-    state: None,
+    state: Float[Array, "H K K"] | None,
     reset: Bool[Array, " T"],
     present: Bool[Array, "T N"],
     decays: Float[Array, " H"],
     norm: Norm,
 ) -> tuple[Float[Array, "T N D"], None]:
-    """Outputs of one sequence that begins with nothing remembered."""
+    """Outputs of one sequence; what is remembered from before takes no gradient."""
     num_steps, num_agents = present.shape
     chunks = cut(num_steps, num_agents, layout.causal)
+    chunks = chunks._replace(begins_with_state=state is not None)
     episode = jnp.broadcast_to(jnp.cumsum(reset)[:, None], present.shape).astype(jnp.int32)
     keyed = jnp.where(present, episode, -1)
     # Without a GPU, a slice that ends beyond the array is moved, not cut: so it never does.
     spare = chunks.padded if layout.interpret else 0
     flat = tuple(_pad(x.reshape(num_steps * num_agents, -1), spare) for x in sources)
     episode, keyed = (_pad(x.reshape(-1), spare, -1) for x in (episode, keyed))
-    rest = (norm.scale, norm.shift, jnp.log(decays), episode, keyed)
+    rest = [norm.scale, norm.shift, jnp.log(decays), episode, keyed]
+    if state is not None:
+        rest.append(jax.lax.stop_gradient(state))
     y = _mix(layout, chunks, num_steps, flat, *rest)
     return y[: num_steps * num_agents].reshape(num_steps, num_agents, -1), None
 
@@ -166,7 +175,7 @@ class _Walk:
         step = (start + order) // self.layout.num_agents
         last_token = jnp.minimum(start + self.chunks.tokens, self.num_tokens) - 1
         last_step, last_episode = self.when(last_token)
-        step_before, before = self.when(jnp.maximum(start - 1, 0))
+        step_before, before = self.when_before(start)
         seen = step[:, None] >= step[None, :]
         if self.layout.causal:
             seen = order[:, None] >= order[None, :]
@@ -183,6 +192,12 @@ class _Walk:
         """Step and episode of a token."""
         return token // self.layout.num_agents, plgpu.load(self.episode.at[token])
 
+    def when_before(self, token: Array) -> tuple[Array, Array]:
+        """Step and episode of the token before; the first follows step -1 of episode 0."""
+        num_agents, follows = self.layout.num_agents, jnp.minimum(token, 1)
+        _, episode = self.when(token - follows)
+        return (token + num_agents - 1) // num_agents - 1, follows * episode
+
     def decay(self, steps: Array) -> Array:
         """How much of this head's memory survives so many steps."""
         return jnp.exp(plgpu.load(self.log_decay.at[self.head]) * steps.astype(jnp.float32))
@@ -190,8 +205,7 @@ class _Walk:
     def kept(self, step: Array) -> Array:
         """How much of the state before a step is left in it."""
         first = step * self.layout.num_agents
-        _, episode = self.when(first)
-        _, before = self.when(jnp.maximum(first - 1, 0))
+        (_, episode), (_, before) = self.when(first), self.when_before(first)
         return jnp.where(episode == before, self.decay(jnp.int32(1)), 0.0)
 
     def chunks_of(self, step: Array) -> tuple[Array, Array]:
@@ -247,10 +261,14 @@ def _forward_kernel(layout: Layout, chunks: Chunks, num_steps: int, *refs: Any) 
     """Outputs, and states: before each chunk where there are several, or of each step."""
     count = 1 + max(source for source, _ in layout.columns)
     sources, rest = refs[:count], refs[count:]
-    scale, shift, log_decay, episode, keyed, out, *states = rest
+    scale, shift, log_decay, episode, keyed, *given = rest
+    out, *states = given[chunks.begins_with_state :]
     walk = _Walk(layout, chunks, num_steps, (sources, log_decay, episode, keyed))
     gate = _Gate(walk, scale, shift)
     width = gate.width
+    start = jnp.zeros((width, width))
+    if chunks.begins_with_state:
+        start = plgpu.load(given[0].at[walk.head])
 
     def one_chunk(chunk: Array, state: Array | None) -> Array | None:
         weights = walk.weights(chunk)
@@ -278,19 +296,20 @@ def _forward_kernel(layout: Layout, chunks: Chunks, num_steps: int, *refs: Any) 
         plgpu.store(states[0].at[walk.head, step], state)
         return jax.lax.fori_loop(*chunks_here, ask, state)
 
-    if chunks.number == 1 and not chunks.per_step:
+    if not chunks.has_states:
         one_chunk(jnp.int32(0), None)
     elif chunks.per_step:
-        jax.lax.fori_loop(0, num_steps, one_step, jnp.zeros((width, width)))
+        jax.lax.fori_loop(0, num_steps, one_step, start)
     else:
-        jax.lax.fori_loop(0, chunks.number, one_chunk, jnp.zeros((width, width)))
+        jax.lax.fori_loop(0, chunks.number, one_chunk, start)
 
 
 def _backward_kernel(layout: Layout, chunks: Chunks, num_steps: int, *refs: Any) -> None:
     """Gradients of the sources, and of scale and shift."""
     count = 1 + max(source for source, _ in layout.columns)
     sources, for_sources = refs[:count], refs[-count - 2 : -2]
-    scale, shift, log_decay, episode, keyed, wanted, *states = refs[count : -count - 2]
+    scale, shift, log_decay, episode, keyed, *given = refs[count : -count - 2]
+    wanted, *states = given[chunks.begins_with_state :]
     walk = _Walk(layout, chunks, num_steps, (sources, log_decay, episode, keyed))
     gate = _Gate(walk, scale, shift)
     width = gate.width
@@ -354,7 +373,7 @@ def _backward_kernel(layout: Layout, chunks: Chunks, num_steps: int, *refs: Any)
         return walk.kept(step) * for_state, for_scale, for_shift
 
     zeros, no_state = jnp.zeros_like(gate.scale), jnp.zeros((width, width))
-    if chunks.number == 1 and not chunks.per_step:
+    if not chunks.has_states:
         found = one_chunk(jnp.int32(0), (None, zeros, zeros))
     elif chunks.per_step:
         found = jax.lax.fori_loop(0, num_steps, one_step, (no_state, zeros, zeros))
@@ -380,7 +399,7 @@ def _mix_forward(
 ) -> tuple[Array, tuple]:
     rows, (heads, width) = len(sources[0]), scale.shape
     out = [jax.ShapeDtypeStruct((rows, heads * width), sources[0].dtype)]
-    if chunks.number > 1 or chunks.per_step:
+    if chunks.has_states:
         number = num_steps if chunks.per_step else chunks.number
         out.append(jax.ShapeDtypeStruct((heads, number, width, width), jnp.float32))
     call = _call(_forward_kernel, layout, chunks, num_steps, heads, out)
