@@ -9,6 +9,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from oryx_marl.cli_check import DataCheck
 from oryx_marl.data import catalog, stats
 from oryx_marl.errors import OryxError
 from oryx_marl.train.progress import training_bar
@@ -111,4 +112,4 @@ class DataMake:
         DataInfo(str(made)).run()
 
 
-COMMANDS = {"list": DataList, "info": DataInfo, "make": DataMake}
+COMMANDS = {"list": DataList, "info": DataInfo, "make": DataMake, "check": DataCheck}

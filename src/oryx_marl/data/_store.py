@@ -79,18 +79,21 @@ class Store:
         index = self._open("vault_index", (1,), "int32", metadata={"chunks": [1]}, open=True)
         return int(index.read().result()[0])
 
-    def read(self, name: str, shape: tuple[int, ...], dtype: str, chunks: list[int]) -> np.ndarray:
-        """`[R, ...]` of an array of which everything is known; TensorStore raises if it differs."""
+    def read(
+        self, name: str, shape: tuple[int, ...], dtype: str, chunks: list[int], start: int = 0
+    ) -> np.ndarray:
+        """Rows `start` to `shape[0]` of an array of which everything is known; TensorStore raises
+        if it differs."""
         stored = (1, GROWING_ROWS, *shape[1:])
         array = self._open(name, stored, dtype, metadata={"chunks": chunks}, open=True)
-        return np.asarray(array[0, : shape[0]].read().result())
+        return np.asarray(array[0, start : shape[0]].read().result())
 
-    def read_unknown(self, name: str, rows: int) -> np.ndarray:
-        """`[R, ...]` of an array of which only the name is known."""
+    def read_unknown(self, name: str, rows: int, start: int = 0) -> np.ndarray:
+        """Rows `start` to `rows` of an array of which only the name is known."""
         array = self._open(name, None, None, open=True)
         if array.rank < 2 or array.shape[0] != 1 or array.shape[1] < rows:
             raise ValueError(f"array {name} has shape {array.shape}, not (1, {rows} or more, ...)")
-        return np.asarray(array[0, :rows].read().result())
+        return np.asarray(array[0, start:rows].read().result())
 
     def _open(
         self, name: str, shape: tuple[int, ...] | None, dtype: str | None, **options: Any

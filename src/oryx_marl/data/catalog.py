@@ -56,19 +56,24 @@ def names(root: Path | None = None) -> list[Entry]:
 
 
 def open(name_or_path: str | Path, root: Path | None = None) -> Dataset:
-    """The dataset in a folder, or of a name: those of the package first, then local ones.
+    """The dataset in a folder, or of a name (see `find`)."""
+    return vault.read(find(name_or_path, root))
+
+
+def find(name_or_path: str | Path, root: Path | None = None) -> Path:
+    """The folder itself, or that of a name: those of the package first, then local ones.
 
     So a name of the package always means the same data; a local one of that name is opened by its
     folder.
     """
     if vault.is_vault(Path(name_or_path)):
-        return vault.read(Path(name_or_path))
+        return Path(name_or_path)
     name = str(name_or_path)
     if _is_name(name):
         for place in (EMBEDDED, root or default_root()):
             folder = _folder(name, place)
             if vault.is_vault(folder):
-                return vault.read(folder)
+                return folder
         if name in _recipes():
             raise OryxError(f"dataset '{name}' was not made yet; make it: oryx data make {name}")
     known = ", ".join(entry.name for entry in names(root)) or "none"

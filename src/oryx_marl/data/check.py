@@ -66,11 +66,11 @@ def find_problems(dataset: Dataset, limit: int = 3) -> list[Problem]:
     and their legality matter for present agents only.
     """
     problems = []
-    for kind, mask in _find_masks(dataset).items():
+    for kind, mask in find_masks(dataset).items():
         flat = np.flatnonzero(mask)
         for row, agent in zip(*np.unravel_index(flat[:limit], mask.shape), strict=True):
             episode, step = dataset.locate(int(row))
-            what = _tell(dataset, kind, int(row), int(agent))
+            what = tell(dataset, kind, int(row), int(agent))
             name = dataset.spec.agents[agent]
             problem = Problem(kind, episode, step, name, what, REMEDIES[kind], flat.size)
             problems.append(problem)
@@ -95,7 +95,7 @@ def require_clean(dataset: Dataset) -> None:
 
 def count_left_out(dataset: Dataset) -> LeftOut:
     """What `leave_out_bad_rows` will keep away from the learner."""
-    masks = _find_masks(dataset)
+    masks = find_masks(dataset)
     broken = _broken(masks)
     policy_only = (masks["illegal action"] | masks["no legal action"]) & ~broken
     newly_absent = broken if dataset.present is None else broken & dataset.present
@@ -113,7 +113,7 @@ def leave_out_bad_rows(dataset: Dataset) -> Dataset:
     - An illegal action that exists stays: the learner leaves it out of the policy loss and still
       learns values from it.
     """
-    masks = _find_masks(dataset)
+    masks = find_masks(dataset)
     broken = _broken(masks)
     absent = broken if dataset.present is None else broken | ~dataset.present
     # An absent agent's action may be any placeholder; 0 is one that every table has.
@@ -131,21 +131,24 @@ def leave_out_bad_rows(dataset: Dataset) -> Dataset:
     )
 
 
-def _find_masks(dataset: Dataset) -> dict[str, Mask]:
+def find_masks(dataset: Dataset) -> dict[str, Mask]:
     """For each kind of problem, the agent-steps that have it."""
+    return {
+        "non-finite observation": ~all_finite(dataset.observations),
+        "non-finite reward": ~is_finite(dataset.rewards),
+        **find_action_masks(dataset),
+    }
+
+
+def find_action_masks(dataset: Dataset) -> dict[str, Mask]:
+    """For each kind of problem with actions, the agent-steps that have it."""
     shape = dataset.rewards.shape
     present = np.ones(shape, bool) if dataset.present is None else dataset.present
     none = np.zeros(shape, bool)
-    masks: dict[str, np.ndarray] = {
-        "non-finite observation": ~_all_finite(dataset.observations),
-        "non-finite reward": ~_is_finite(dataset.rewards),
-        "non-finite action": none,
-        "action out of range": none,
-        "illegal action": none,
-        "no legal action": none,
-    }
+    kinds = ("non-finite action", "action out of range", "illegal action", "no legal action")
+    masks: dict[str, np.ndarray] = dict.fromkeys(kinds, none)
     if dataset.spec.action.kind == "box":
-        return {**masks, "non-finite action": ~_all_finite(dataset.actions)}
+        return {**masks, "non-finite action": ~all_finite(dataset.actions)}
     in_range = _in_range(dataset)
     masks["action out of range"] = present & ~in_range
     if dataset.legal is not None:
@@ -163,7 +166,7 @@ def _broken(masks: dict[str, Mask]) -> Mask:
     return np.any([masks[kind] for kind in [*kinds, "action out of range"]], axis=0)
 
 
-def _is_finite(values: np.ndarray) -> np.ndarray:
+def is_finite(values: np.ndarray) -> np.ndarray:
     """Whether each value is finite as float32, which is what the device will hold."""
     if values.dtype.kind in "biu":
         return np.ones(values.shape, bool)
@@ -171,16 +174,16 @@ def _is_finite(values: np.ndarray) -> np.ndarray:
         return np.isfinite(values.astype(np.float32, copy=False))
 
 
-def _all_finite(values: np.ndarray) -> np.ndarray:
+def all_finite(values: np.ndarray) -> np.ndarray:
     """Whether all entries on the last axis are finite."""
-    return np.asarray(_is_finite(values).all(axis=-1))
+    return np.asarray(is_finite(values).all(axis=-1))
 
 
 def _in_range(dataset: Dataset) -> Mask:
     """Whether each logged action exists: a whole number from 0 to A - 1."""
     actions, action = dataset.actions, dataset.spec.action
     if action.kind == "box":
-        return _all_finite(actions)
+        return all_finite(actions)
     inside = (actions >= 0) & (actions < action.size)
     return inside if actions.dtype.kind in "iu" else inside & (actions == np.floor(actions))
 
@@ -208,12 +211,12 @@ def _allow_some(legal: np.ndarray, actions: np.ndarray, absent: Mask) -> np.ndar
     return legal
 
 
-def _tell(dataset: Dataset, kind: str, row: int, agent: int) -> str:
+def tell(dataset: Dataset, kind: str, row: int, agent: int) -> str:
     """What stands at a faulty place, in words."""
     if kind.startswith("non-finite"):
         name = kind.removeprefix("non-finite ")
         values = np.atleast_1d(dataset.arrays()[f"{name}s"][row, agent])
-        entry = int(np.flatnonzero(~_is_finite(values))[0])
+        entry = int(np.flatnonzero(~is_finite(values))[0])
         return f"{name} entry {entry} is {values[entry]}"
     action = dataset.actions[row, agent]
     if kind == "action out of range":

@@ -74,22 +74,30 @@ def read(folder: Path) -> Dataset:
     A vault that flashbax or OG-MARL wrote has neither hashes nor Spec: its Spec and its episodes
     are derived from shapes and from the ends of the agents (see `_foreign.py`).
     """
-    document = _read_metadata(folder)
+    document = read_document(folder)
     store = Store(folder)
-    with _explained(folder):
-        entry = document.get("oryx_marl")
-        if entry is not None:
-            return _read_checked(folder, document, entry, store)
-        if OWN_NAMES["episode_starts"] in store.names():
-            raise _damaged(folder, f"{METADATA} has lost its key 'oryx_marl'")
-        name = f"{folder.absolute().parent.name.removesuffix('.vlt')}/{folder.name}"
-        return read_foreign(store, document["structure_shape"], name)
+    with explained(folder):
+        if document.get("oryx_marl") is not None:
+            return _read_checked(folder, check_entry(folder, document, store), store)
+        require_foreign(folder, store)
+        return read_foreign(store, document["structure_shape"], name_of(folder))
+
+
+def require_foreign(folder: Path, store: Store) -> None:
+    """Raises if a vault without our key was ours."""
+    if OWN_NAMES["episode_starts"] in store.names():
+        raise damaged(folder, f"{METADATA} has lost its key 'oryx_marl'")
+
+
+def name_of(folder: Path) -> str:
+    """The name that a folder's place gives a dataset."""
+    return f"{folder.absolute().parent.name.removesuffix('.vlt')}/{folder.name}"
 
 
 def describe(folder: Path) -> dict[str, Any]:
     """Name, origin, rows and Spec as they were stored, without reading the arrays."""
-    document = _read_metadata(folder)
-    with _explained(folder):
+    document = read_document(folder)
+    with explained(folder):
         entry = document.get("oryx_marl", {})
         return {key: entry[key] for key in ("name", "origin", "rows", "spec") if key in entry}
 
@@ -247,7 +255,7 @@ def _describe(about: dict[str, Any], entries: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def _read_metadata(folder: Path) -> dict[str, Any]:
+def read_document(folder: Path) -> dict[str, Any]:
     """metadata.json of a complete vault."""
     if folder.name.endswith(PARTIAL):
         raise OryxError(f"{folder} was never finished; delete it and make the dataset again")
@@ -255,40 +263,46 @@ def _read_metadata(folder: Path) -> dict[str, Any]:
         raise OryxError(f"there is no dataset folder {folder}")
     if not is_vault(folder):
         raise OryxError(f"{folder} is not a dataset: it has no {METADATA}")
-    with _explained(folder, METADATA):
+    with explained(folder, METADATA):
         document = json.loads((folder / METADATA).read_text(encoding="utf-8"))
         if not isinstance(document, dict):
-            raise _damaged(folder, f"{METADATA} holds no table")
+            raise damaged(folder, f"{METADATA} holds no table")
         return document
 
 
-def _read_checked(folder: Path, document: Any, entry: Any, store: Store) -> Dataset:
-    """The arrays and the Spec, each compared with its hash."""
+def check_entry(folder: Path, document: Any, store: Store) -> Any:
+    """Our part of metadata.json, once its format, its hash and its rows are known to be right."""
+    entry = document["oryx_marl"]
     if entry["format"] != FORMAT:
         raise OryxError(
             f"{folder} has format {entry['format']}, but this version of oryx-marl reads format "
             f"{FORMAT}; install the version that wrote it, or a newer one"
         )
     if entry["sha256"] != _hash_document(document):
-        raise _damaged(folder, f"{METADATA} was altered (its SHA-256 differs)")
+        raise damaged(folder, f"{METADATA} was altered (its SHA-256 differs)")
     index = store.read_index()
     if index != entry["rows"]:
-        raise _damaged(
+        raise damaged(
             folder,
             f"its index says {index} rows, {METADATA} says {entry['rows']}: "
             "was it appended to with another program?",
         )
+    return entry
+
+
+def _read_checked(folder: Path, entry: Any, store: Store) -> Dataset:
+    """The arrays and the Spec, each compared with its hash."""
     arrays = {}
     for name, known in entry["arrays"].items():
         stored_name = {**SHARED_NAMES, **OWN_NAMES}[name]
-        with _explained(folder, f"array {stored_name}"):
+        with explained(folder, f"array {stored_name}"):
             shape = tuple(known["shape"])
             array = store.read(stored_name, shape, known["dtype"], known["chunks"])
         size = entry["block_rows"]
         for block, found in enumerate(_hash_blocks(array, size)):
             if found != known["sha256"][block]:
                 rows = f"{block * size} to {min((block + 1) * size, len(array)) - 1}"
-                raise _damaged(folder, f"array {stored_name}, rows {rows} (SHA-256 differs)")
+                raise damaged(folder, f"array {stored_name}, rows {rows} (SHA-256 differs)")
         arrays[name] = array
     spec = Spec.from_dict(entry["spec"])
     return Dataset(spec=spec, name=entry["name"], origin=entry["origin"], **arrays)
@@ -308,17 +322,17 @@ def _hash_document(document: dict[str, Any]) -> str:
 
 
 @contextlib.contextmanager
-def _explained(folder: Path, part: str = "its description") -> Iterator[None]:
+def explained(folder: Path, part: str = "its description") -> Iterator[None]:
     """Whatever damaged files make the libraries below raise becomes an OryxError."""
     try:
         yield
     except OryxError:
         raise
     except Exception as error:
-        raise _damaged(folder, f"{part} cannot be read: {_first_line(error)}") from error
+        raise damaged(folder, f"{part} cannot be read: {_first_line(error)}") from error
 
 
-def _damaged(folder: Path, what: str) -> OryxError:
+def damaged(folder: Path, what: str) -> OryxError:
     return OryxError(
         f"the dataset in {folder} is damaged: {what}. Copy it again from where it came, "
         "or delete it and make it again"
