@@ -20,14 +20,14 @@ CHANGES = {
     "episode without an end": "last steps were marked as truncated",
     "terminal and truncated": "agent-steps are terminal only, no longer truncated too",
     "rewards differ": "the Spec now says that rewards are not shared",
-    "marked absent": "agent-steps without a finite number or an existing action are marked absent",
-    "no legal action": "agent-steps without a legal action got some, but not the logged one",
+    "marked absent": "agent-steps with a number that is not finite, an action that does not exist "
+    "or no legal action are marked absent",
 }
 """What is done, by kind; each is counted."""
 
 
 BROKEN = {kind for kind in check.REMEDIES if kind != "illegal action"}
-"""Kinds for which agent-steps are left out as `--leave-out-bad-rows` would."""
+"""Kinds for which agent-steps are left out."""
 
 
 def mendable(findings: Collection[Finding]) -> set[str]:
@@ -46,7 +46,7 @@ def mend(rows: Rows, findings: Collection[Finding], folder: Path) -> dict[str, i
         raise OryxError(f"there is nothing in '{rows.name}' that --fix can mend")
     changes: Counter[str] = Counter()
     vault.write_parts(_mended(rows, kinds, changes), folder)
-    return dict(changes)
+    return dict(+changes)  # without those that never happened
 
 
 def _mended(rows: Rows, kinds: set[str], changes: Counter[str]) -> Iterator[Dataset]:
@@ -66,7 +66,7 @@ def _mended(rows: Rows, kinds: set[str], changes: Counter[str]) -> Iterator[Data
         part = _set_ends(part, kinds, changes)
         if kinds & BROKEN:
             part = _leave_out(part, changes)
-        origin = {**rows.origin, "fixed": {"dataset": rows.name, **changes}}
+        origin = {**rows.origin, "fixed": {"dataset": rows.name, **+changes}}
         yield replace(part, origin=origin)
 
 
@@ -109,10 +109,9 @@ def _set_ends(part: Dataset, kinds: set[str], changes: Counter[str]) -> Dataset:
 
 def _leave_out(part: Dataset, changes: Counter[str]) -> Dataset:
     """Agent-steps that cannot be used are marked absent; `present` is there in every part."""
-    count = check.count_left_out(part)
-    without_legal = int(check.find_masks(part)["no legal action"].sum())
-    changes[CHANGES["marked absent"]] += count.marked_absent
-    changes[CHANGES["no legal action"]] += without_legal
-    mended = check.leave_out_bad_rows(part)
-    present = np.ones(part.rewards.shape, bool) if mended.present is None else mended.present
-    return replace(mended, present=present)
+    present = np.ones(part.rewards.shape, bool) if part.present is None else part.present
+    has_legal = ~check.find_action_masks(part)["no legal action"]
+    mended = check.leave_out_bad_rows(replace(part, present=present & has_legal))
+    assert mended.present is not None
+    changes[CHANGES["marked absent"]] += int((present & ~mended.present).sum())
+    return mended

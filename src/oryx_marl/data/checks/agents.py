@@ -24,7 +24,7 @@ class Agents:
     def see(self, stretch: Stretch) -> None:
         data = stretch.data
         present = np.ones(data.rewards.shape, bool) if data.present is None else data.present
-        blank = np.asarray(present & ~data.observations.any(axis=-1))
+        blank: np.ndarray = np.logical_and(present, ~data.observations.any(axis=-1))
         self.places.add_mask(
             "blank observation", stretch, blank, lambda *_: ("observations", "all features are 0")
         )
@@ -34,7 +34,7 @@ class Agents:
         self.places.add_mask(
             "nobody there",
             stretch,
-            ~present.any(axis=1),
+            np.asarray(~present.any(axis=1)),
             lambda *_: ("present", "no agent takes part in this step"),
         )
         self.places.add_mask(

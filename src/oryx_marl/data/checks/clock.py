@@ -12,6 +12,8 @@ from oryx_marl.data.rows import Rows, Stretch
 
 REGULAR = 0.98
 """Share of equal ticks from which on a column is a clock."""
+LOST = 0.9
+"""Share below which a column is given up before the end."""
 FEWEST_PAIRS = 50
 """Steps with a step before that are needed to tell."""
 TOLERANCE = 1e-3
@@ -61,7 +63,7 @@ class Clock:
             is_regular = np.abs(ticks - tick) <= TOLERANCE * tick
         self._num_pairs += len(ticks)
         self._num_regular[columns] += is_regular.sum(axis=0)
-        is_clock = (tick > 0) & (self._num_regular[columns] >= REGULAR * self._num_pairs)
+        is_clock = (tick > 0) & (self._num_regular[columns] >= LOST * self._num_pairs)
         # A few rows decide nothing: a fault may be among the first.
         self._is_open[columns] = is_clock | (self._num_pairs < FEWEST_PAIRS)
         for place in np.flatnonzero(self._is_open[columns] & (tick > 0)):

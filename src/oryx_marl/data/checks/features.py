@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from jaxtyping import Num
 
+from oryx_marl.data.check import is_finite
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.faults import Place, Places
 from oryx_marl.data.rows import Rows, Stretch
@@ -91,7 +92,7 @@ class Features:
         """Constant columns and copies of one table."""
         if table.is_empty:
             return
-        for entry in np.flatnonzero(table.is_constant):
+        for entry in np.flatnonzero(table.is_constant & is_finite(table.first)):
             what = f"it is {table.first[entry]} in every step"
             self.places.add(
                 "constant feature", Place(what, agent=agent, column=f"{array}[{entry}]")

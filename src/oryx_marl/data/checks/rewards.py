@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from oryx_marl.data.check import is_finite
 from oryx_marl.data.faults import MOST_PLACES, Place, Places
 from oryx_marl.data.rows import Rows, Stretch
 
@@ -27,7 +28,7 @@ class Rewards:
         data = stretch.data
         rewards = data.rewards.astype(np.float64)
         present = np.ones(rewards.shape, bool) if data.present is None else data.present
-        sizes = np.where(present & np.isfinite(rewards), np.abs(rewards), 0.0)
+        sizes = np.where(present & is_finite(rewards), np.abs(rewards), 0.0)
         there = sizes[sizes > 0]
         if there.size:
             bins = np.floor((np.log10(there) - LOWEST) * BINS_PER_DECADE).astype(np.int64)
@@ -35,7 +36,7 @@ class Rewards:
             self._keep_largest(stretch, sizes)
         if self._spec.shared_reward:
             one = np.take_along_axis(rewards, present.argmax(axis=1)[:, None], axis=1)
-            differs = present & (rewards != one) & ~(np.isnan(rewards) & np.isnan(one))
+            differs = present & (rewards != one) & np.isfinite(rewards) & np.isfinite(one)
             self.places.add_mask(
                 "rewards differ",
                 stretch,

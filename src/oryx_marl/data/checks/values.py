@@ -84,9 +84,11 @@ class Values:
             entry = int(wrong[row, agent].argmax())
             return _name(entry), f"it is {observations[row, agent, entry]}"
 
-        self.places.add_mask("non-finite observation", stretch, wrong.any(axis=-1), tell)
+        self.places.add_mask(
+            "non-finite observation", stretch, np.asarray(wrong.any(axis=-1)), tell
+        )
         if self._is_padding.any():
-            filled = np.asarray((observations != 0) & self._is_padding & ~still)
+            filled: np.ndarray = np.logical_and(observations != 0, self._is_padding & ~still)
 
             def tell_padding(row: int, agent: int) -> tuple[str, str]:
                 entry = int(filled[row, agent].argmax())

@@ -1,0 +1,149 @@
+"""Every planted fault is found, named and located; clean data has none."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from planted import PLANTS, ROWS, Plant, build_clean, build_clean_box
+
+from oryx_marl.data import catalog, rows, vault
+from oryx_marl.data.faults import KINDS, Finding
+from oryx_marl.data.validate import validate
+
+EMBEDDED = sorted(path for path in catalog.EMBEDDED.glob("*.vlt/*") if vault.is_vault(path))
+ALSO = {
+    "number too large for float32": {"rewards differ"},
+    "padding after the end": {"agent acts after its end"},
+    "episode longer than the limit": {"no terminal"},
+    "episode of one step": {"duplicated feature"},
+    "time goes backwards": {"time jumps"},
+    "row twice": {"time stands still", "time jumps"},
+}
+"""Kinds that a fault brings with it, beside its own."""
+
+
+def spoil(plant: Plant):
+    dataset = plant.base()
+    return plant.fault(dataset) or dataset
+
+
+@pytest.mark.parametrize("build", [build_clean, build_clean_box])
+def test_clean_data_has_no_finding(build):
+    assert validate(rows.of_dataset(build())) == []
+
+
+def test_there_are_thirty_kinds_and_every_kind_is_planted():
+    assert len(PLANTS) >= 30
+    assert {plant.kind for plant in PLANTS.values()} == set(KINDS)
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_planted_faults_are_found_named_and_located(name, monkeypatch):
+    plant = PLANTS[name]
+    dataset = spoil(plant)
+    found = validate(rows.of_dataset(dataset))
+    first = next(finding for finding in found if finding.kind == plant.kind)
+    assert (first.episode, first.step, first.agent, first.column) == plant.place
+    assert plant.says in first.what
+    assert first.count == plant.count
+    assert (first.severity, first.remedy) == KINDS[plant.kind][:2]
+    assert {finding.kind for finding in found} - {plant.kind} <= ALSO.get(name, set())
+    # Wherever the rows are cut, the same is found.
+    monkeypatch.setattr(rows, "MOST_VALUES", 7 * 30)
+    assert rows.of_dataset(dataset).most_rows < 10
+    assert _texts(validate(rows.of_dataset(dataset))) == _texts(found)
+
+
+def _texts(findings: list[Finding]) -> list[str]:
+    return [f"{finding.kind} {finding.count} {finding}" for finding in findings]
+
+
+def test_a_column_that_was_infinite_for_long_is_told_as_single_faults(monkeypatch):
+    monkeypatch.setattr(rows, "MOST_VALUES", 7 * 30)
+    dataset = build_clean()
+    dataset.observations[:100, 1, 4] = -np.inf
+    found = validate(rows.of_dataset(dataset))
+    assert {finding.kind for finding in found} == {"non-finite observation"}
+    assert found[0].count == 100
+    assert (found[0].episode, found[0].step, found[0].agent) == (0, 0, "bo")
+
+
+@pytest.mark.parametrize("folder", EMBEDDED, ids=lambda folder: folder.name)
+def test_embedded_data_has_no_error(folder):
+    found = validate(rows.of_vault(folder))
+    assert [str(finding) for finding in found if finding.severity == "error"] == []
+    assert {finding.kind for finding in found} <= {
+        "terminals at the limit",  # the limit is part of T-Maze
+        "episode occurs twice",
+        "row occurs twice in a row",
+        "blank observation",
+        "duplicated feature",
+    }
+
+
+def test_a_vault_is_read_in_stretches_and_compared_with_its_hashes(tmp_path, monkeypatch):
+    dataset = spoil(PLANTS["illegal action"])
+    folder = vault.write(dataset, tmp_path / "a.vlt" / "b")
+    monkeypatch.setattr(rows, "MOST_VALUES", 7 * 30)
+    source = rows.of_vault(folder)
+    stretches = list(source.stretches())
+    assert [stretch.first_row for stretch in stretches] == list(range(0, ROWS, 7))
+    for name, array in dataset.arrays().items():
+        if len(array) == ROWS:
+            parts = [getattr(stretch.data, name) for stretch in stretches]
+            np.testing.assert_array_equal(np.concatenate(parts), array)
+    for stretch in stretches:
+        for row in range(stretch.data.num_rows):
+            assert stretch.locate(row) == dataset.locate(stretch.first_row + row)
+    assert _texts(validate(source)) == _texts(validate(rows.of_dataset(dataset)))
+    assert [part.num_episodes for part in source.parts()] == [1] * 12
+    whole = np.concatenate([part.final_observations for part in source.parts()])
+    np.testing.assert_array_equal(whole, dataset.final_observations)
+
+
+def test_a_damaged_vault_is_named_while_it_is_read(tmp_path, monkeypatch):
+    folder = vault.write(build_clean(), tmp_path / "a.vlt" / "b")
+    source = rows.of_vault(folder)
+    document = json.loads((folder / "metadata.json").read_text())
+    document["oryx_marl"]["arrays"]["rewards"]["sha256"][0] = "0" * 64
+    document["oryx_marl"]["sha256"] = vault._hash_document(document)
+    (folder / "metadata.json").write_text(json.dumps(document))
+    source = rows.of_vault(folder)
+    with pytest.raises(
+        vault.OryxError, match=r"array rewards\., rows 0 to 119 \(SHA-256 differs\)"
+    ):
+        validate(source)
+
+
+def test_foreign_vaults_are_cut_into_the_same_episodes(tmp_path, monkeypatch):
+    dataset = spoil(PLANTS["action id too large"])
+    folder = vault.write(replace(dataset, legal=None, present=None), tmp_path / "a.vlt" / "b")
+    document = json.loads((folder / "metadata.json").read_text())
+    del document["oryx_marl"]
+    (folder / "metadata.json").write_text(json.dumps(document))
+    monkeypatch.setattr(vault, "require_foreign", lambda *_: None)
+    whole = vault.read(folder)
+    monkeypatch.setattr(rows, "MOST_VALUES", 5 * 30)
+    source = rows.of_vault(folder)
+    assert source.spec == whole.spec
+    assert source.spec.action.size == 5
+    np.testing.assert_array_equal(source.episode_starts, whole.episode_starts)
+    np.testing.assert_array_equal(source.episode_starts, dataset.episode_starts)
+    assert _texts(validate(source)) == _texts(validate(rows.of_dataset(whole)))
+
+
+def test_memory_is_bounded(tmp_path):
+    """A log of 400 MB is checked within a fraction of it, in a process of its own."""
+    script = str(Path(__file__).with_name("bounded.py"))
+    for what in ("write", "check"):
+        command = [sys.executable, script, what, str(tmp_path / "large")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["logged"] > 400e6
+    assert told["kinds"] == {"non-finite observation": 1}
+    assert told["grown"] < 150e6
