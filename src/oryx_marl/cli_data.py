@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from oryx_marl.cli_check import DataCheck
+from oryx_marl.cli_hub import DataDownload, list_remote
 from oryx_marl.data import catalog, stats
 from oryx_marl.errors import OryxError
 from oryx_marl.train.progress import training_bar
@@ -26,8 +27,13 @@ class DataList:
 
     json: bool = False
     """Print JSON."""
+    remote: bool = False
+    """Those of the Hugging Face hub instead, see `oryx data download`."""
 
     def run(self) -> None:
+        if self.remote:
+            list_remote(self.json)
+            return
         entries = catalog.names()
         if self.json:
             print(json.dumps([entry._asdict() for entry in entries]))  # noqa: T201
@@ -112,4 +118,10 @@ class DataMake:
         DataInfo(str(made)).run()
 
 
-COMMANDS = {"list": DataList, "info": DataInfo, "make": DataMake, "check": DataCheck}
+COMMANDS = {
+    "list": DataList,
+    "info": DataInfo,
+    "make": DataMake,
+    "check": DataCheck,
+    "download": DataDownload,
+}

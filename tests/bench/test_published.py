@@ -13,7 +13,6 @@ def test_every_row_is_read() -> None:
         "benchmark": 543,
         "tmaze": 12,
         "mat_vs_oryx": 16,
-        "og_marl_datasets": 84,
         "connector_datasets": 7,
         "settings": 11,
     }

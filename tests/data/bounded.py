@@ -13,7 +13,7 @@ from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.validate import validate
 from oryx_marl.types import ActionSpace, Spec
 
-PARTS = int(os.environ.get("PARTS", "32"))
+PARTS = int(os.environ.get("PARTS", "16"))
 EPISODES, LENGTH, AGENTS, WIDTH = 160, 50, 4, 100
 
 

@@ -13,6 +13,7 @@ from textwrap import fill
 from typing import TypeVar
 
 from oryx_marl.bench.table import Cell, Entry, Table, arrange
+from oryx_marl.data import hub
 from oryx_marl.errors import OryxError
 
 TABLES = Path(__file__).parent / "tables"
@@ -139,7 +140,7 @@ def datasets(
     source: str | None = None,
 ) -> list[DatasetFacts]:
     """Datasets that OG-MARL offers, and the paper's of Connector; each argument narrows them."""
-    found = [_og_marl_dataset(row) for row in read("og_marl_datasets")]
+    found = [_og_marl_dataset(row) for row in hub.cards()]
     found += [_connector_dataset(row) for row in read("connector_datasets")]
     wanted = {
         "environment": environment,

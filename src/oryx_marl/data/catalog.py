@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import oryx_marl
 from oryx_marl import registry
-from oryx_marl.data import vault
+from oryx_marl.data import hub, vault
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.envs import base
 from oryx_marl.errors import OryxError
@@ -76,6 +76,8 @@ def find(name_or_path: str | Path, root: Path | None = None) -> Path:
                 return folder
         if name in _recipes():
             raise OryxError(f"dataset '{name}' was not made yet; make it: oryx data make {name}")
+        if name.split("/")[0] in hub.archives():
+            raise OryxError(f"dataset '{name}' is not here yet: oryx data download {name}")
     known = ", ".join(entry.name for entry in names(root)) or "none"
     inside = " in this folder" if Path(name).is_dir() else ""
     raise OryxError(f"there is no dataset '{name}'{inside}; by name are known: {known}")

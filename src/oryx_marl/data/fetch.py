@@ -1,0 +1,222 @@
+"""A file over HTTP: continued where it was broken off, compared with what the server says of it."""
+
+import hashlib
+import http.client
+import json
+import re
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from email.message import Message
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import oryx_marl
+from oryx_marl.errors import OryxError
+
+TIMEOUT = 30.0
+PIECE = 2**18
+ATTEMPTS = 5
+"""Times a broken connection is tried again without a single new byte."""
+PAUSE = 1.0
+"""Seconds before that."""
+LOST = (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError)
+"""What a connection that fails raises."""
+
+Watch = Callable[[int, int | None], None]
+"""Told the bytes that are here, and the bytes there will be if known."""
+
+
+class Fetched(NamedTuple):
+    """A complete file."""
+
+    path: Path
+    revision: str | None
+    """Commit of the repository it comes from, if the server says so."""
+    sha256: str
+    size: int
+
+
+class _State(NamedTuple):
+    """What is kept beside a file that is not complete."""
+
+    url: str
+    revision: str | None = None
+    etag: str | None = None
+    sha256: str | None = None
+    """What the server announces."""
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Keeps the headers of all answers on the way; never leads from https to something else."""
+
+    def __init__(self) -> None:
+        self.seen: list[Message] = []
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        allowed = ("https:",) if req.full_url.startswith("https:") else ("http:", "https:")
+        if not newurl.startswith(allowed):
+            raise OryxError(
+                f"{req.full_url} leads to {newurl}, which is not safe; nothing was read"
+            )
+        self.seen.append(headers)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def fetch(
+    url_of: Callable[[str], str], revision: str, target: Path, watch: Watch = lambda *_: None
+) -> Fetched:
+    """Downloads a file of a hub's repository to `target`.
+
+    `url_of` gives its address at a revision. What is there of it from before, in
+    `<target>.partial`, is continued if it is of the same revision.
+    """
+    partial = target.with_name(f"{target.name}.partial")
+    notes = target.with_name(f"{target.name}.partial.json")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    state = _read_state(notes, partial, url_of(revision))
+    failures = 0
+    while True:
+        before = _size(partial)
+        # Once it is known, the revision is asked for, so that the file cannot change meanwhile.
+        url = url_of(state.revision) if state.revision else state.url
+        try:
+            state, is_complete = _continue(url, state, partial, notes, watch)
+            if is_complete:
+                break
+            reason = "the connection ended early"
+        except urllib.error.HTTPError as error:
+            error.close()
+            raise OryxError(_explain_status(url, error)) from error
+        except LOST as error:
+            reason = str(getattr(error, "reason", error)) or type(error).__name__
+        failures = 0 if _size(partial) > before else failures + 1
+        if failures >= ATTEMPTS or (failures and not before):
+            raise OryxError(_explain_loss(url, reason, before))
+        time.sleep(PAUSE)
+    found = _hash(partial)
+    size = _size(partial)
+    notes.unlink(missing_ok=True)
+    if state.sha256 is not None and found != state.sha256:
+        partial.unlink()
+        raise OryxError(
+            f"{url} arrived damaged: its SHA-256 is {found}, the server announced {state.sha256}. "
+            "It was deleted; try again"
+        )
+    partial.replace(target)
+    return Fetched(target, state.revision, found, size)
+
+
+def _continue(
+    url: str, state: _State, partial: Path, notes: Path, watch: Watch
+) -> tuple[_State, bool]:
+    """Reads on until the connection ends; the state, and whether all bytes are here."""
+    have = _size(partial)
+    if have and not (state.etag or state.revision):
+        have = 0  # nothing tells whether it is still the same file
+    headers = {"User-Agent": f"oryx-marl/{oryx_marl.__version__}", "Accept-Encoding": "identity"}
+    if have:
+        headers["Range"] = f"bytes={have}-"
+        if state.etag:
+            headers["If-Range"] = state.etag
+    redirects = _Redirects()
+    opener = urllib.request.build_opener(redirects)
+    try:
+        answer = opener.open(urllib.request.Request(url, headers=headers), timeout=TIMEOUT)
+    except urllib.error.HTTPError as error:
+        if error.code == 416 and have:  # there is nothing after what is here
+            error.close()
+            size = re.fullmatch(r"bytes \*/(\d+)", error.headers.get("Content-Range", ""))
+            if size and int(size[1]) == have:
+                return state, True
+            partial.unlink()
+            return _State(state.url), False
+        raise
+    with answer:
+        if answer.status == 206:
+            place = re.fullmatch(r"bytes (\d+)-\d+/(\d+)", answer.headers.get("Content-Range", ""))
+            if place is None or int(place[1]) != have:
+                partial.unlink()
+                return _State(state.url), False
+            total: int | None = int(place[2])
+        else:
+            have = 0
+            length = answer.headers.get("Content-Length")
+            total = int(length) if length else None
+            state = _learn(state, [*redirects.seen, answer.headers])
+            notes.write_text(json.dumps(state._asdict()), encoding="utf-8")
+        with partial.open("ab" if have else "wb") as file:
+            have += _copy(answer, file, have, total, watch)
+    return state, have == total if total is not None else True
+
+
+def _copy(answer: Any, file: IO[bytes], have: int, total: int | None, watch: Watch) -> int:
+    """What arrives, as far as it arrives; never more than was announced."""
+    got = 0
+    while piece := answer.read(PIECE):
+        got += len(piece)
+        if total is not None and have + got > total:
+            raise OryxError(f"the server sends more than the {total:,} bytes that it announced")
+        file.write(piece)
+        watch(have + got, total)
+    return got
+
+
+def _learn(state: _State, answers: list[Message]) -> _State:
+    """What the hub and the server behind it say of the file."""
+    hub = answers[0]
+    linked = (hub.get("X-Linked-Etag") or "").strip('"')
+    return _State(
+        url=state.url,
+        revision=hub.get("X-Repo-Commit"),
+        etag=answers[-1].get("ETag"),
+        sha256=linked if re.fullmatch("[0-9a-f]{64}", linked) else None,
+    )
+
+
+def _read_state(notes: Path, partial: Path, url: str) -> _State:
+    """What was noted beside a file that was begun; otherwise it is begun anew."""
+    try:
+        state = _State(**json.loads(notes.read_text(encoding="utf-8")))
+        if partial.exists() and state.url == url:
+            return state
+    except (OSError, ValueError, TypeError):
+        pass
+    partial.unlink(missing_ok=True)
+    return _State(url)
+
+
+def _explain_status(url: str, error: urllib.error.HTTPError) -> str:
+    if error.code == 404:
+        return f"{url} is not there (404); was it moved, or is the revision wrong?"
+    if error.code in (401, 403):
+        return f"{url} may not be read ({error.code}); is it private, or blocked in your network?"
+    if error.code == 429:
+        return f"{url}: too many requests (429); wait a few minutes, then give the command again"
+    return f"{url} cannot be read: {error.code} {error.reason}; try again later"
+
+
+def _explain_loss(url: str, reason: str, have: int) -> str:
+    host = url.split("/")[2]
+    if have:
+        return (
+            f"the connection to {host} was lost after {have:,} bytes ({reason}); what is here is "
+            "kept, the same command continues it"
+        )
+    return (
+        f"{host} cannot be reached ({reason}). Is there a network, and is a proxy needed "
+        f"($https_proxy)? A mirror can be named in $HF_ENDPOINT; or fetch {url} on another machine "
+        "and give the file with --archive"
+    )
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
