@@ -3,15 +3,16 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 
 from oryx_marl.cli_check import DataCheck
+from oryx_marl.cli_explore import DataInfo, DataPlot
 from oryx_marl.cli_hub import DataDownload, list_remote
-from oryx_marl.data import catalog, stats
+from oryx_marl.data import catalog
 from oryx_marl.errors import OryxError
 from oryx_marl.train.progress import training_bar
 
@@ -42,44 +43,6 @@ class DataList:
         for entry in entries:
             table.add_row(entry.name, entry.where, entry.description)
         console.print(table)
-
-
-@dataclass(frozen=True)
-class DataInfo:
-    """Statistics of a dataset."""
-
-    dataset: DatasetName
-    """Name or folder."""
-    json: bool = False
-    """Print JSON."""
-
-    def run(self) -> None:
-        found = stats.describe(catalog.open(self.dataset))
-        if self.json:
-            print(json.dumps(found))  # noqa: T201
-            return
-        table = Table("statistic", "value", title=found["name"])
-        for name, value in found.items():
-            if name not in ("name", "histogram", "action_counts"):
-                shown = (
-                    ", ".join(f"{k} {_short(v)}" for k, v in value.items())
-                    if isinstance(value, dict)
-                    else _short(value)
-                )
-                table.add_row(name, shown)
-        console.print(table)
-        edges, counts = found["histogram"]["edges"], found["histogram"]["counts"]
-        for low, high, count in zip(edges, edges[1:], counts, strict=False):
-            bar = "█" * round(40 * count / max(max(counts), 1))
-            console.print(f"return {low:8.2f} to {high:8.2f}  {count:8,}  {bar}", highlight=False)
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return str(value)
 
 
 @dataclass(frozen=True)
@@ -121,6 +84,7 @@ class DataMake:
 COMMANDS = {
     "list": DataList,
     "info": DataInfo,
+    "plot": DataPlot,
     "make": DataMake,
     "check": DataCheck,
     "download": DataDownload,

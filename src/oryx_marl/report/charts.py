@@ -19,6 +19,9 @@ BOX = 1000
 MOST_POINTS = 200
 """A small chart draws no more points than it has pixels for."""
 
+Shape = tuple[Float[np.ndarray, "points"], Float[np.ndarray, "points"]]
+"""Values, and how often they occur."""
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -29,6 +32,8 @@ class Axis:
     ticks: tuple[float, ...]
     is_log: bool = False
     """Values are base-10 logarithms; only the labels show it."""
+    names: tuple[str, ...] = ()
+    """Texts that stand at the ticks instead of numbers."""
 
     def share(self, value: float) -> float:
         """0 at the low end, 1 at the high end."""
@@ -36,6 +41,8 @@ class Axis:
 
     def label(self, tick: float) -> str:
         """The text of a tick."""
+        if self.names:
+            return escape(self.names[self.ticks.index(tick)])
         return numbers.short(10.0**tick if self.is_log else tick)
 
 
@@ -92,8 +99,11 @@ def histogram(
     edges: Float[np.ndarray, "edges"],
     counts: Float[np.ndarray, "bins"],
     levels: dict[str, float],
+    title: str = "return of an episode",
+    noun: str = "episodes",
+    kind: str = "histogram",
 ) -> str:
-    """Bars of counts; `levels` are upright lines, by the class that styles each.
+    """Bars of counts of a noun; `levels` are upright lines, by the class that styles each.
 
     A single bin stands for a single value, so it is drawn as a narrow bar in the middle.
     """
@@ -107,16 +117,64 @@ def histogram(
     bars = []
     for left, right, count in zip(edges[:-1], edges[1:], counts, strict=True):
         x, top = _x(across, left), _y(up, count)
-        name = f"{numbers.one(left)} to {numbers.one(right)}: {numbers.one(count)} episodes"
+        name = f"{numbers.one(left)} to {numbers.one(right)}: {numbers.one(count)} {escape(noun)}"
         bars.append(
             f'<rect class="bar" x="{_u(x)}" y="{_u(top)}" width="{_u(_x(across, right) - x)}" '
             f'height="{_u(BOX - top)}"><title>{name}</title></rect>'
         )
-    for kind, value in levels.items():
+    for style, value in levels.items():
         place = _u(_x(across, value))
-        bars.append(f'<path class="{escape(kind)}" d="M{place} 0V{BOX}"/>')
-    described = f"Histogram of the returns of {numbers.one(float(counts.sum()))} logged episodes"
-    return _plot("".join(bars), across, up, described, "return of an episode", "histogram")
+        bars.append(f'<path class="{escape(style)}" d="M{place} 0V{BOX}"/>')
+    total = f"{numbers.one(float(counts.sum()))} {noun}"
+    described = f"Histogram of {total}" + (f" by {title}" if title else "")
+    return _plot("".join(bars), across, up, described, title, kind)
+
+
+def violins(shapes: dict[str, Shape]) -> str:
+    """One upright shape per name: values, and how wide it is (at most 1) at each of them.
+
+    A single value is a line across.
+    """
+    up = axis([value for values, _ in shapes.values() for value in values.tolist()], 5)
+    places = tuple(float(place) for place in range(len(shapes)))
+    across = Axis(-0.5, len(shapes) - 0.5, places, names=tuple(shapes))
+    drawing = []
+    for place, (name, (values, width)) in zip(places, shapes.items(), strict=True):
+        sides = np.concatenate([place - 0.4 * width, (place + 0.4 * width)[::-1]])
+        heights = np.concatenate([values, values[::-1]])
+        points = "L".join(
+            f"{_u(_x(across, x))} {_u(_y(up, y))}" for x, y in zip(sides, heights, strict=True)
+        )
+        if points:
+            title = f"<title>{escape(name)}</title>"
+            drawing.append(f'<path class="body" d="M{points}Z">{title}</path>')
+    return _plot("".join(drawing), across, up, "Densities of returns", "", "violins")
+
+
+def ranges(
+    low: Float[np.ndarray, "bars"],
+    high: Float[np.ndarray, "bars"],
+    middle: Float[np.ndarray, "bars"],
+    title: str,
+) -> str:
+    """One upright bar from low to high per entry, with a dot at its middle."""
+    across = axis([-0.5, len(low) - 0.5], is_tight=True)
+    up = axis([*low.tolist(), *high.tolist()])
+    bars = []
+    for place, (bottom, top) in enumerate(zip(low, high, strict=True)):
+        if not (math.isfinite(bottom) and math.isfinite(top)):
+            continue
+        y, height = _y(up, top), _y(up, bottom) - _y(up, top)
+        ends = f"{numbers.one(bottom)} to {numbers.one(top)}"
+        name = f"{place}: {ends}, mean {numbers.one(middle[place])}"
+        left, right = _x(across, place - 0.4), _x(across, place + 0.4)
+        bars.append(
+            f'<rect class="bar" x="{_u(left)}" y="{_u(y)}" width="{_u(right - left)}" '
+            f'height="{_u(max(height, 2))}"><title>{name}</title></rect>'
+        )
+    places = np.arange(len(low), dtype=np.float64)
+    dots = _dots(across, up, places, middle)
+    return _plot("".join(bars) + dots, across, up, f"Ranges: {title}", title, "histogram")
 
 
 def small(

@@ -1,20 +1,16 @@
 """One self-contained page for a run: the result, the replay, the curves, how to make it again."""
 
-import base64
 import dataclasses
-import hashlib
 import json
-import os
 from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from oryx_marl import __version__
-from oryx_marl.errors import OryxError
 from oryx_marl.eval import metrics
-from oryx_marl.report import again, alarms, charts, interval, numbers, replay
+from oryx_marl.report import again, alarms, charts, document, interval, numbers, replay
+from oryx_marl.report.document import legend, pairs, section
 from oryx_marl.report.run import Metrics, Run, Score, Summary, read
 
 WEIGHTS = {"last": "final weights", "best": "best checkpoint"}
@@ -29,28 +25,11 @@ NAMES = {
 def write(run: Path, out: Path | None = None) -> Path:
     """The page of the run in a folder, written to `report.html` there or to `out`."""
     page = render(read(run))
-    target = run / "report.html" if out is None else out
-    partial = target.with_name(target.name + ".partial")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(page, encoding="utf-8")
-        os.replace(partial, target)
-    except OSError as error:
-        raise OryxError(
-            f"the report cannot be written to {target}: {error.strerror}; choose another place"
-        ) from error
-    return target
+    return document.write(page, run / "report.html" if out is None else out)
 
 
 def render(run: Run) -> str:
     """The whole page as text."""
-    script = _package_file("viewer.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    # The browser itself is told to load nothing from anywhere and to run this one script only.
-    policy = (
-        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
-        f"script-src 'sha256-{digest}'"
-    )
     title = f"{run.config['algorithm']} on {run.config['dataset']}"
     sections = [
         _replay(run),
@@ -61,29 +40,8 @@ def render(run: Run) -> str:
         _settings(run),
         _again(run),
     ]
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="color-scheme" content="light dark">
-<link rel="icon" href="data:,">
-<title>{escape(title)}</title>
-<style>
-{_package_file("page.css")}</style>
-</head>
-<body>
-<main>
-{_headline(run)}
-{"".join(sections)}
-<footer>Written by oryx-marl {escape(__version__)}. This page is one file and loads nothing
-from the network.</footer>
-</main>
-<script>{script}</script>
-</body>
-</html>
-"""
+    body = f"{_headline(run)}\n{''.join(sections)}"
+    return document.render(title, body, document.package_file("viewer.js"))
 
 
 def _headline(run: Run) -> str:
@@ -160,7 +118,7 @@ def _replay(run: Run) -> str:
         return _absent(run, "Replay", "replay.npz", "there is no replay to show")
     agents = run.spec.agents if run.spec is not None else ()
     text = "The learned policy at work. Click the picture or use space and the arrow keys."
-    return _section("Replay", text, replay.section(run.replay, agents))
+    return section("Replay", text, replay.section(run.replay, agents))
 
 
 def _curve(run: Run) -> str:
@@ -193,7 +151,7 @@ def _curve(run: Run) -> str:
         '<details><summary>The same in numbers</summary><div class="scroll"><table><thead><tr>'
         f"{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></details>"
     )
-    return _section("Learning curve", text, _legend(keys) + chart + table)
+    return section("Learning curve", text, legend(keys) + chart + table)
 
 
 def _dataset(run: Run) -> str:
@@ -216,10 +174,10 @@ def _dataset(run: Run) -> str:
             ("level", f"dataset mean {numbers.one(card.mean_return)}"),
             ("policy", f"learned policy {numbers.one(policy)} (last evaluation)"),
         ]
-        chart = _legend(keys) + charts.histogram(card.edges, card.counts, finite)
+        chart = legend(keys) + charts.histogram(card.edges, card.counts, finite)
     facts = {name: numbers.one(value) for name, value in card.facts.items()}
     mark = f'<p class="quiet">Fingerprint <code>{escape(card.fingerprint)}</code></p>'
-    return _section("Dataset", text, chart + _pairs(facts) + (mark if card.fingerprint else ""))
+    return section("Dataset", text, chart + _pairs(facts) + (mark if card.fingerprint else ""))
 
 
 def _results(run: Run) -> str:
@@ -254,7 +212,7 @@ def _results(run: Run) -> str:
         f'<table class="results"><thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
-    return _section("Results", text, table)
+    return section("Results", text, table)
 
 
 def _metrics(run: Run) -> str:
@@ -274,7 +232,7 @@ def _metrics(run: Run) -> str:
         "Mean over seeds, with the range from the lowest to the highest seed; beside each name "
         "the last value. Alarms tell when a result should not be trusted."
     )
-    return _section("Losses", text, grids)
+    return section("Losses", text, grids)
 
 
 def _figure(metrics: Metrics, name: str, found: dict[str, alarms.Alarm]) -> str:
@@ -307,7 +265,7 @@ def _settings(run: Run) -> str:
         text += f", at most {spec.episode_limit} steps." if spec.episode_limit else "."
     else:
         text = f"{run.notes['spec.json']}, so the agents are not described here."
-    return _section("Settings", text, _pairs(settings))
+    return section("Settings", text, _pairs(settings))
 
 
 def _again(run: Run) -> str:
@@ -316,12 +274,7 @@ def _again(run: Run) -> str:
     made = f"oryx-marl {config['version']}" if config.get("version") else "oryx-marl"
     made += f" on {config['device']}" if config.get("device") else ""
     text = f"This run was made with {made}."
-    return _section("Make it again", text, f"<pre>{escape(again.command(config))}</pre>")
-
-
-def _section(title: str, text: str, body: str) -> str:
-    """A part of the page; `body` is markup, the rest is text."""
-    return f'<section><h2>{title}</h2>\n<p class="lead">{escape(text)}</p>\n{body}</section>\n'
+    return section("Make it again", text, f"<pre>{escape(again.command(config))}</pre>")
 
 
 def _absent(run: Run, title: str, file: str, consequence: str) -> str:
@@ -330,19 +283,9 @@ def _absent(run: Run, title: str, file: str, consequence: str) -> str:
     return f'<section><h2>{title}</h2>\n<p class="quiet">{sentence}</p></section>\n'
 
 
-def _legend(keys: list[tuple[str, str]]) -> str:
-    """What the lines of a chart mean."""
-    items = "".join(f'<li><i class="{kind}"></i>{escape(text)}</li>' for kind, text in keys)
-    return f'<ul class="legend">{items}</ul>'
-
-
 def _pairs(values: dict[str, str]) -> str:
     """Names and values in two columns."""
-    rows = "".join(
-        f"<div><dt>{escape(_name(name))}</dt><dd>{escape(value)}</dd></div>"
-        for name, value in values.items()
-    )
-    return f"<dl>{rows}</dl>" if rows else ""
+    return pairs({_name(name): value for name, value in values.items()})
 
 
 def _plain(value: Any) -> str:
@@ -368,8 +311,3 @@ def _name(name: str) -> str:
 def _count(number: int, noun: str) -> str:
     """1 seed, 3 seeds."""
     return f"{numbers.one(number)} {noun}{'' if number == 1 else 's'}"
-
-
-def _package_file(name: str) -> str:
-    """A file that lies beside this one."""
-    return (Path(__file__).parent / name).read_text(encoding="utf-8")

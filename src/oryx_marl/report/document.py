@@ -1,0 +1,81 @@
+"""The frame of every page: one file that loads nothing from anywhere."""
+
+import base64
+import hashlib
+import os
+from html import escape
+from pathlib import Path
+
+from oryx_marl import __version__
+from oryx_marl.errors import OryxError
+
+
+def render(title: str, body: str, script: str = "") -> str:
+    """A page; `body` is markup, and `script` the only one that the browser will run."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    # The browser itself is told to load nothing from anywhere and to run this one script only.
+    policy = (
+        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
+        f"script-src 'sha256-{digest}'"
+    )
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="color-scheme" content="light dark">
+<link rel="icon" href="data:,">
+<title>{escape(title)}</title>
+<style>
+{package_file("page.css")}</style>
+</head>
+<body>
+<main>
+{body}
+<footer>Written by oryx-marl {escape(__version__)}. This page is one file and loads nothing
+from the network.</footer>
+</main>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def write(page: str, target: Path) -> Path:
+    """Puts a page in its place, whole or not at all."""
+    partial = target.with_name(target.name + ".partial")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(page, encoding="utf-8")
+        os.replace(partial, target)
+    except OSError as error:
+        raise OryxError(
+            f"the report cannot be written to {target}: {error.strerror}; choose another place"
+        ) from error
+    return target
+
+
+def section(title: str, text: str, body: str) -> str:
+    """A part of the page; `body` is markup, the rest is text."""
+    return f'<section><h2>{title}</h2>\n<p class="lead">{escape(text)}</p>\n{body}</section>\n'
+
+
+def legend(keys: list[tuple[str, str]]) -> str:
+    """What the lines of a chart mean."""
+    items = "".join(f'<li><i class="{kind}"></i>{escape(text)}</li>' for kind, text in keys)
+    return f'<ul class="legend">{items}</ul>'
+
+
+def pairs(values: dict[str, str]) -> str:
+    """Names and values in two columns."""
+    rows = "".join(
+        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
+        for name, value in values.items()
+    )
+    return f"<dl>{rows}</dl>" if rows else ""
+
+
+def package_file(name: str) -> str:
+    """A file that lies beside this one."""
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")
