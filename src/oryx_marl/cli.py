@@ -325,7 +325,7 @@ def _app() -> SubcommandApp:
     app.command(name="demo")(Demo)
     app.command(train, name="train", help="Train an algorithm on a dataset.")
     app.command(name="eval")(Eval)
-    app.command(data, name="data", help="List, describe and make datasets.")
+    app.command(data, name="data", help="List, describe, check, make and download datasets.")
     for name, command in cli_bench.commands().items():
         bench.command(name=name)(command)
     app.command(bench, name="bench", help="Run the paper's experiments; print published scores.")

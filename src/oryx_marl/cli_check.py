@@ -56,9 +56,9 @@ class DataCheck:
             if self.fix:
                 _show_changes(copy, changes)
             _show(found)
-            told = ", ".join(f"{count} kinds of {severity}" for severity, count in counts.items())
+            words = [f"{count} {name}{'s' * (count != 1)}" for name, count in counts.items()]
             size = f"{len(rows.episode_starts):,} episodes, {rows.num_rows:,} steps"
-            _print(f"{rows.name}: {size}; {told}")
+            _print(f"{rows.name}: {size}; kinds of fault: {', '.join(words)}")
         if counts["error"]:
             sys.exit(1)
 
@@ -93,7 +93,8 @@ def _show(found: list[Finding]) -> None:
         places = [finding for finding in found if finding.kind == kind]
         first = places[0]
         console.print(first.severity, style=COLOURS[first.severity], end=" ")
-        _print(f"{kind}, {first.count:,} times: {first.remedy}")
+        times = "once" if first.count == 1 else f"{first.count:,} times"
+        _print(f"{kind}, {times}: {first.remedy}")
         for place in places:
             _print(f"    {place}")
         if first.count > len(places):

@@ -173,6 +173,7 @@ def test_malicious_and_broken_archives_leave_nothing(hub, archive, tmp_path):
         "is damaged": archive[: len(archive) // 2],
         "neither a zip nor a tar": b"<html>please log in</html>",
         "holds no vault": zip_of({"readme.txt": b"hello"}),
+        "two datasets of one name": zip_of({f"{n}.vlt/x/metadata.json": b"{}" for n in "ab"}),
         "odd name": zip_of({"a.vlt/-rf/metadata.json": b"{}"}),
     }
     for says, content in cases.items():

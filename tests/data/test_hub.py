@@ -56,7 +56,7 @@ def test_addresses(name, path, monkeypatch):
 
 
 def test_names_that_are_wrong(tmp_path):
-    with pytest.raises(OryxError, match="do you mean og_marl-smac_v1-3m"):
+    with pytest.raises(OryxError, match="Do you mean og_marl-smac_v1-3m"):
         hub.find("3m/Good")
     with pytest.raises(OryxError, match="has no dataset 'Goood'; it has: Poor, Medium, Good"):
         hub.find("og_marl-smac_v1-3m/Goood")

@@ -108,9 +108,9 @@ def test_the_command_says_what_is_wrong_and_ends_with_1(tmp_path, capsys):
         cli.main(["data", "check", str(folder)])
     assert stop.value.code == 1
     told = capsys.readouterr().out
-    assert "error non-finite reward, 1 times: mend or drop the step where the log is made" in told
+    assert "error non-finite reward, once: mend or drop the step where the log is made" in told
     assert "episode 0, step 0, agent cy, column rewards: reward entry 0 is nan" in told
-    assert "12 episodes, 120 steps; 1 kinds of error, 0 kinds of warning, 0 kinds of note" in told
+    assert "12 episodes, 120 steps; kinds of fault: 1 error, 0 warnings, 0 notes" in told
 
 
 def test_the_command_as_json_and_with_fix(tmp_path, capsys):

@@ -12,8 +12,12 @@ from foreign import write_foreign
 from planted import PLANTS, ROWS, Plant, build_clean, build_clean_box
 
 from oryx_marl.data import catalog, rows, vault
+from oryx_marl.data.check import find_problems
+from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.faults import KINDS, Finding
+from oryx_marl.data.mend import mend, mendable
 from oryx_marl.data.validate import validate
+from oryx_marl.types import ActionSpace, Spec
 
 EMBEDDED = sorted(path for path in catalog.EMBEDDED.glob("*.vlt/*") if vault.is_vault(path))
 ALSO = {
@@ -144,3 +148,67 @@ def test_memory_is_bounded(tmp_path):
     assert told["logged"] > 200e6
     assert told["kinds"] == {"non-finite observation": 1}
     assert told["grown"] < 80e6
+
+
+def build_garbage(seed: int) -> Dataset:
+    """A dataset of any shape with any numbers in it."""
+    rng = np.random.default_rng(seed)
+    agents, width, actions, state = rng.integers(1, 4, 4)
+    num_rows = int(rng.integers(1, 90))
+    is_box = seed % 4 == 0
+    kind = ActionSpace("box", int(actions), (-1.0,) * actions, (1.0,) * actions)
+    spec = Spec(
+        "",
+        tuple(f"agent {index}" for index in range(agents)),
+        (*rng.integers(1, width + 1, agents).tolist()[:-1], int(width)),
+        kind if is_box else ActionSpace("discrete", int(actions)),
+        episode_limit=int(rng.integers(1, 30)) if seed % 3 else None,
+        state_size=int(state) if seed % 2 else 0,
+        shared_reward=bool(seed % 5),
+    )
+
+    def numbers(*shape: int) -> np.ndarray:
+        odd = np.array([0, 1, -1, 7, np.nan, np.inf, -np.inf, 1e300, -0.0])
+        return rng.choice(odd, shape, p=[0.4, 0.3, 0.1, 0.1, *[0.02] * 5])
+
+    def flags(*shape: int) -> np.ndarray:
+        return rng.random(shape) < rng.random()
+
+    starts = np.flatnonzero(rng.random(num_rows) < 0.2)
+    step = (num_rows, int(agents))
+    observations = numbers(*step, int(width))
+    if seed % 7 == 0:
+        observations = rng.integers(-3, 3, observations.shape).astype(np.int8)
+    return Dataset(
+        spec=spec,
+        observations=observations,
+        actions=numbers(*step, int(actions)) if is_box else rng.integers(-1, actions + 1, step),
+        rewards=numbers(*step),
+        terminals=flags(*step),
+        truncations=flags(*step),
+        episode_starts=np.unique(np.append(0, starts)),
+        legal=None if is_box or seed % 3 == 0 else flags(*step, int(actions)),
+        present=flags(*step) if seed % 2 else None,
+        state=numbers(num_rows, int(state)) if seed % 2 else None,
+        name="garbage",
+    )
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_garbage_is_told_never_stumbled_over(seed, tmp_path, monkeypatch):
+    dataset = build_garbage(seed)
+    found = validate(rows.of_dataset(dataset))
+    assert all(str(finding) for finding in found)
+    # Errors are those that training would refuse.
+    refused = {problem.kind: problem.count for problem in find_problems(dataset)}
+    for kind, count in refused.items():
+        counts = {f.count for f in found if f.kind == kind}
+        assert counts == {count} or (kind, counts) == ("non-finite observation", set())
+    monkeypatch.setattr(rows, "MOST_VALUES", 60)
+    clocks = {"time goes backwards", "time stands still", "time jumps"}
+    cut = [f for f in validate(rows.of_dataset(dataset)) if f.kind not in clocks]
+    assert sorted(_texts(cut)) == sorted(_texts([f for f in found if f.kind not in clocks]))
+    if mendable(found):
+        mend(rows.of_dataset(dataset), found, tmp_path / "new")
+        left = {finding.kind for finding in validate(rows.of_vault(tmp_path / "new"))}
+        assert not left & mendable(found)

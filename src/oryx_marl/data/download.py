@@ -105,8 +105,10 @@ def _place(file: Path, home: Path, wanted: str | None, messages: list[str]) -> l
     shutil.rmtree(unpacked, ignore_errors=True)
     unpack(file, unpacked)
     try:
-        found = {path.parent.name: path.parent for path in unpacked.rglob(vault.METADATA)}
-        found = {name: path for name, path in found.items() if vault.is_vault(path)}
+        places = [path.parent for path in unpacked.rglob(vault.METADATA)]
+        found = {place.name: place for place in places if vault.is_vault(place)}
+        if len(found) < len(places):
+            raise OryxError(f"{file} holds two datasets of one name, or one that is not finished")
         if not found:
             raise OryxError(f"{file} holds no vault: no folder in it has a {vault.METADATA}")
         if wanted and wanted not in found:

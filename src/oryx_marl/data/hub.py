@@ -77,8 +77,8 @@ def find(name: str) -> tuple[Archive, str | None]:
     archive = archives().get(family)
     if archive is None:
         alike = [known for known in archives() if family and family in known]
-        near = f"; do you mean {' or '.join(alike[:3])}?" if alike else ""
-        raise OryxError(f"'{name}' is no dataset of the hub{near} See: oryx data list --remote")
+        near = f" Do you mean {' or '.join(alike[:3])}?" if alike else ""
+        raise OryxError(f"the hub has no dataset '{name}'.{near} See: oryx data list --remote")
     known = [card["dataset"] for card in archive.cards()]
     if dataset and known and dataset not in known:
         raise OryxError(f"'{family}' has no dataset '{dataset}'; it has: {', '.join(known)}")

@@ -130,7 +130,7 @@ def of_vault(folder: Path) -> Rows:
     with vault.explained(folder):
         if document.get("oryx_marl") is None:
             vault.require_foreign(folder, store)
-            return _of_foreign(folder, document, store)
+            return _of_foreign(_Foreign(folder, document, store))
         entry = vault.check_entry(folder, document, store)
         arrays = {name: _Verified(folder, store, entry, name) for name in entry["arrays"]}
         starts = arrays.pop("episode_starts")
@@ -194,20 +194,34 @@ class _Part(Store):
         return self._whole.read_unknown(name, self._start + rows, self._start + start)
 
 
-def _of_foreign(folder: Path, document: dict[str, Any], store: Store) -> Rows:
-    """The rows of a vault that carries no Spec: derived from all rows in a pass of its own."""
-    name, structure = vault.name_of(folder), document["structure_shape"]
-    num_rows = store.read_index()
+class _Foreign:
+    """A vault that carries no Spec, some rows at a time."""
 
-    def read(start: int, stop: int) -> Dataset:
-        with vault.explained(folder):
-            return read_foreign(_Part(store, start, stop), structure, name)
+    def __init__(self, folder: Path, document: dict[str, Any], store: Store) -> None:
+        self._folder, self._store = folder, store
+        self._structure = document["structure_shape"]
+        self.num_rows = store.read_index()
 
-    first = read(0, min(num_rows, 1))
+    def read(self, start: int, stop: int) -> Dataset:
+        """Rows as if they were all there are."""
+        part = _Part(self._store, start, stop)
+        with vault.explained(self._folder):
+            return read_foreign(part, self._structure, vault.name_of(self._folder))
+
+    def read_arrays(self, start: int, stop: int) -> Arrays:
+        arrays = self.read(start, stop).arrays()
+        del arrays["episode_starts"]
+        return arrays
+
+
+def _of_foreign(vault_: _Foreign) -> Rows:
+    """Spec and episodes are derived from all rows, in a pass of its own."""
+    num_rows = vault_.num_rows
+    first = vault_.read(0, min(num_rows, 1))
     spec, size = first.spec, _most_rows(first.spec)
     starts, seen = [0], np.zeros(spec.num_agents, bool)
     for start in range(0, num_rows, size):
-        part = read(start, min(start + size, num_rows))
+        part = vault_.read(start, min(start + size, num_rows))
         spec = _widen(spec, part.spec)
         # What was seen ended before stands above the rows, and nothing below, so that the last
         # row can end an episode too.
@@ -215,14 +229,15 @@ def _of_foreign(folder: Path, document: dict[str, Any], store: Store) -> Rows:
         found = derive_episode_starts(np.vstack([seen, ended, np.zeros_like(seen)]))[1:] - 1
         starts += (found + start).tolist()
         seen = ended[found[-1] :].any(axis=0) if found.size else seen | ended.any(axis=0)
-
-    def read_arrays(start: int, stop: int) -> Arrays:
-        arrays = read(start, stop).arrays()
-        del arrays["episode_starts"]
-        return arrays
-
-    episode_starts = np.array([start for start in starts if start < num_rows])
-    return Rows(spec, name, first.origin, num_rows, episode_starts, read_arrays, None)
+    return Rows(
+        spec=spec,
+        name=first.name,
+        origin=first.origin,
+        num_rows=num_rows,
+        episode_starts=np.array([start for start in starts if start < num_rows]),
+        read=vault_.read_arrays,
+        read_final=None,
+    )
 
 
 def _widen(spec: Spec, other: Spec) -> Spec:

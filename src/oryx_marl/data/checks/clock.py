@@ -48,10 +48,12 @@ class Clock:
         if data.state is not None:
             values = np.concatenate([values, data.state], axis=1)
         now = values[:, columns].astype(np.float64)
-        with np.errstate(invalid="ignore"):  # what is not finite is found elsewhere
+        with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is told elsewhere
             ticks = now - np.concatenate([self._before[:, columns], now[:-1]])
         self._before = values[-1:].astype(np.float64)
         ticks = ticks[~stretch.is_first]
+        is_known = np.isfinite(ticks)
+        ticks[~is_known] = 0.0
         if not len(ticks):
             return
         rows = np.flatnonzero(~stretch.is_first)
@@ -59,8 +61,7 @@ class Clock:
             np.isnan(self._tick[columns]), np.median(ticks, axis=0), self._tick[columns]
         )
         self._tick[columns] = tick
-        with np.errstate(invalid="ignore"):
-            is_regular = np.abs(ticks - tick) <= TOLERANCE * tick
+        is_regular = (np.abs(ticks - tick) <= TOLERANCE * tick) | ~is_known
         self._num_pairs += len(ticks)
         self._num_regular[columns] += is_regular.sum(axis=0)
         is_clock = (tick > 0) & (self._num_regular[columns] >= LOST * self._num_pairs)
@@ -102,7 +103,7 @@ class Clock:
         }
         for kind, is_kind in kinds.items():
             mask = np.zeros(stretch.data.num_rows, bool)
-            mask[rows[is_kind & np.isfinite(ticks)]] = True
+            mask[rows[is_kind]] = True
             self._found[column].add_mask(kind, stretch, mask, tell, agent or None)
 
 

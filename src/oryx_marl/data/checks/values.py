@@ -3,6 +3,7 @@
 from functools import partial
 
 import numpy as np
+from jaxtyping import Num
 
 from oryx_marl.data import check
 from oryx_marl.data.dataset import Dataset
@@ -29,6 +30,7 @@ class Values:
     def see(self, stretch: Stretch) -> None:
         data = stretch.data
         self._see_observations(stretch)
+        self._see_padding(stretch)
         masks = {
             "non-finite reward": ~check.is_finite(data.rewards),
             **check.find_action_masks(data),
@@ -38,14 +40,7 @@ class Values:
         if data.spec.action.kind == "box":
             self._see_bounds(stretch)
         if data.state is not None:
-            state = data.state
-            wrong = ~check.is_finite(state)
-
-            def tell(row: int, _: int) -> tuple[str, str]:
-                entry = int(wrong[row].argmax())
-                return f"state[{entry}]", f"it is {state[row, entry]}"
-
-            self.places.add_mask("non-finite state", stretch, np.asarray(wrong.any(axis=-1)), tell)
+            self._see_state(stretch, data.state)
 
     def end(self) -> None:
         spec, size = self._rows.spec, 1024
@@ -65,7 +60,7 @@ class Values:
                 self.places.add("non-finite final observation", place)
 
     def _see_observations(self, stretch: Stretch) -> None:
-        """Finite numbers, and nothing behind an agent's last feature."""
+        """Finite numbers; columns that are -inf throughout are padding."""
         observations, agents = stretch.data.observations, stretch.data.spec.agents
         wrong = ~check.is_finite(observations)
         if wrong.any() or self._num_seen == 0:
@@ -87,18 +82,31 @@ class Values:
         self.places.add_mask(
             "non-finite observation", stretch, np.asarray(wrong.any(axis=-1)), tell
         )
-        if self._is_padding.any():
-            filled: np.ndarray = np.logical_and(observations != 0, self._is_padding & ~still)
 
-            def tell_padding(row: int, agent: int) -> tuple[str, str]:
-                entry = int(filled[row, agent].argmax())
-                size = stretch.data.spec.observation_sizes[agent]
-                value = observations[row, agent, entry]
-                return _name(entry), f"it is {value}, but this agent has {size} features"
+    def _see_padding(self, stretch: Stretch) -> None:
+        """Nothing but 0, or -inf throughout, behind an agent's last feature."""
+        if not self._is_padding.any():
+            return
+        observations, sizes = stretch.data.observations, stretch.data.spec.observation_sizes
+        filled = np.logical_and(observations != 0, self._is_padding & ~self._is_infinite)
 
-            self.places.add_mask(
-                "padding not empty", stretch, np.asarray(filled.any(axis=-1)), tell_padding
-            )
+        def tell(row: int, agent: int) -> tuple[str, str]:
+            entry = int(filled[row, agent].argmax())
+            value = observations[row, agent, entry]
+            return _name(entry), f"it is {value}, but this agent has {sizes[agent]} features"
+
+        mask = np.asarray(filled.any(axis=-1))
+        self.places.add_mask("padding not empty", stretch, mask, tell)
+
+    def _see_state(self, stretch: Stretch, state: Num[np.ndarray, "R _"]) -> None:
+        """Finite numbers."""
+        wrong = ~check.is_finite(state)
+
+        def tell(row: int, _: int) -> tuple[str, str]:
+            entry = int(wrong[row].argmax())
+            return f"state[{entry}]", f"it is {state[row, entry]}"
+
+        self.places.add_mask("non-finite state", stretch, np.asarray(wrong.any(axis=-1)), tell)
 
     def _see_bounds(self, stretch: Stretch) -> None:
         """Box actions stay inside, but for rounding."""
