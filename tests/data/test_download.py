@@ -246,6 +246,15 @@ def test_an_archive_that_was_brought(archive, tmp_path, monkeypatch, capsys):
     np.testing.assert_equal(catalog.open(f"{NAME}/Expert", root).num_episodes, 12)
 
 
+def test_a_download_after_an_archive_that_was_brought(hub, archive, tmp_path):
+    (tmp_path / "brought.zip").write_bytes(archive)
+    download(f"{NAME}/Expert", tmp_path, archive_file=tmp_path / "brought.zip")
+    assert hub.requests == []
+    done = download(NAME, tmp_path)
+    assert [folder.name for folder in done.folders] == ["Random"]
+    assert json.loads((tmp_path / RECORDS).read_text())[NAME]["revision"] == COMMIT
+
+
 def test_damaged_records_are_named(hub, tmp_path):
     (tmp_path / RECORDS).write_text("[]")
     with pytest.raises(OryxError, match=f"{RECORDS} is damaged"):

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from oryx_marl.data import vault
+from oryx_marl.data import rows, vault
+from oryx_marl.data.dataset import Dataset
 from oryx_marl.errors import OryxError
 
 
@@ -30,7 +31,14 @@ def damages(content: bytes) -> Iterator[tuple[str, bytes | None]]:
             yield f"byte {place} xor {bits}", bytes(flipped)
 
 
-def test_every_damage_to_every_file_is_found_or_harmless(full_dataset, tmp_path):
+def read_in_stretches(folder: Path) -> Dataset:
+    """As `oryx data check` reads."""
+    (part,) = rows.of_vault(folder).parts()
+    return part
+
+
+@pytest.mark.parametrize("read", [vault.read, read_in_stretches])
+def test_every_damage_to_every_file_is_found_or_harmless(full_dataset, tmp_path, read):
     path = vault.write(full_dataset, tmp_path / "vault")
     expected, found = full_dataset.fingerprint(), 0
     files = [file for file in path.rglob("*") if file.is_file()]
@@ -43,7 +51,7 @@ def test_every_damage_to_every_file_is_found_or_harmless(full_dataset, tmp_path)
             else:
                 file.write_bytes(damaged)
             try:
-                got = vault.read(path)
+                got = read(path)
             except OryxError:
                 found += 1
             else:
@@ -51,7 +59,7 @@ def test_every_damage_to_every_file_is_found_or_harmless(full_dataset, tmp_path)
                 assert (got.name, got.origin) == ("tiny", {"seed": 3}), (file.name, what)
             file.write_bytes(content)
     assert found > 100
-    assert vault.read(path).fingerprint() == expected
+    assert read(path).fingerprint() == expected
 
 
 def test_a_lost_key_is_not_taken_for_a_foreign_vault(full_dataset, tmp_path):

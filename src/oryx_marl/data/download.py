@@ -50,7 +50,8 @@ def download(
     known = records.get(archive.name, {})
     place = root / ".downloads" / f"{archive.name}.zip"
     if archive_file is None:
-        asked = revision or _known(archive.revision) or known.get("revision") or "main"
+        recorded = known.get("revision", hub.UNKNOWN)
+        asked = revision or _known(archive.revision) or _known(recorded) or "main"
         fetched = fetch(archive.url, asked, place, watch)
     else:
         fetched = _given(archive_file)
