@@ -88,12 +88,12 @@ class Store:
         array = self._open(name, stored, dtype, metadata={"chunks": chunks}, open=True)
         return np.asarray(array[0, start : shape[0]].read().result())
 
-    def read_unknown(self, name: str, rows: int, start: int = 0) -> np.ndarray:
-        """Rows `start` to `rows` of an array of which only the name is known."""
+    def read_unknown(self, name: str, stop: int, start: int = 0) -> np.ndarray:
+        """Rows of an array of which only the name is known."""
         array = self._open(name, None, None, open=True)
-        if array.rank < 2 or array.shape[0] != 1 or array.shape[1] < rows:
-            raise ValueError(f"array {name} has shape {array.shape}, not (1, {rows} or more, ...)")
-        return np.asarray(array[0, start:rows].read().result())
+        if array.rank < 2 or array.shape[0] != 1 or array.shape[1] < stop:
+            raise ValueError(f"array {name} has shape {array.shape}, not (1, {stop} or more, ...)")
+        return np.asarray(array[0, start:stop].read().result())
 
     def _open(
         self, name: str, shape: tuple[int, ...] | None, dtype: str | None, **options: Any

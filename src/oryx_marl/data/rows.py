@@ -190,8 +190,8 @@ class _Part(Store):
     def read_index(self) -> int:
         return self._stop - self._start
 
-    def read_unknown(self, name: str, rows: int, start: int = 0) -> np.ndarray:
-        return self._whole.read_unknown(name, self._start + rows, self._start + start)
+    def read_unknown(self, name: str, stop: int, start: int = 0) -> np.ndarray:
+        return self._whole.read_unknown(name, self._start + stop, self._start + start)
 
 
 class _Foreign:
