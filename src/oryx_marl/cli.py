@@ -219,7 +219,7 @@ class _TrainOnline(_Train):
     """Fields of the algorithms that learn in an environment."""
 
     env: str
-    """Name of the environment."""
+    """Name of the environment, such as tmaze, con-15x15x23a or smacv2_10_units."""
     train: OnlineSettings = field(default_factory=OnlineSettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     out: Path | None = None
@@ -228,10 +228,10 @@ class _TrainOnline(_Train):
     """Continue a run that was stopped or killed, as if it had not been."""
 
     def __post_init__(self) -> None:
-        registry.load("envs", self.env)  # refuses an unknown name before any work
+        base.find(self.env)  # refuses an unknown name before any work
 
     def run(self) -> None:
-        env = registry.load("envs", self.env).make()
+        env = base.make_named(self.env)
         config = self.config  # type: ignore[attr-defined]
         algorithm = experiment.make_algorithm(self.algorithm, config, env.spec)
         per_update = algorithm.batch_size * algorithm.sequence_length

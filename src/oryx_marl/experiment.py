@@ -78,7 +78,7 @@ class Experiment:
         """Name of the dataset, or of the environment."""
         if isinstance(self.learn_from, Dataset):
             return self.learn_from.name
-        return self.learn_from.spec.environment
+        return self.learn_from.name
 
     def describe(self) -> dict[str, Any]:
         """Everything needed to do it again, for config.json."""

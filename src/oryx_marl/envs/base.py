@@ -1,5 +1,11 @@
-"""The protocol of environments written in JAX."""
+"""The protocol of environments written in JAX, and environments by name."""
 
+import importlib
+import io
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
 from typing import Any, Protocol
 
 import jax
@@ -14,15 +20,23 @@ State = Any
 
 
 class Env(Protocol):
-    """A pure environment: all randomness comes from the key, all memory is in the state."""
+    """A pure environment: all randomness comes from the key, all memory is in the state.
+
+    A family's module has `make(**config)`; where there are scenarios, also `SCENARIOS`, their names
+    as people are told them, and `find_scenario(name)`, the config of one or None.
+    """
 
     spec: Spec
+    name: str
+    """What it is called on the command line: its scenario, or its family if that has none."""
     version: int
     """Counted up when the rules change: logs of different versions are not comparable."""
     action_names: tuple[str, ...]
     """What each discrete action is called."""
     return_name: str
     """What the mean return of episodes is: 'success rate' where it is 0 or 1, else 'return'."""
+    feature_range: tuple[float, float]
+    """Between which numbers all features are."""
 
     def reset(self, key: jax.Array) -> tuple[State, Step]:
         """The first step of an episode; its rewards are 0 and nothing has ended."""
@@ -46,3 +60,47 @@ def make(spec: Spec) -> Env:
     if not spec.environment:
         raise OryxError("this data comes from no environment we know, so nothing can be rolled out")
     return registry.load("envs", spec.environment).make(**spec.environment_config)
+
+
+def make_named(name: str) -> Env:
+    """The environment of a scenario's name, such as con-15x15x23a, or a family's default one."""
+    family, config = find(name)
+    return registry.load("envs", family).make(**config)
+
+
+def find(name: str) -> tuple[str, dict[str, Any]]:
+    """The family and the config that a name stands for, or an error that lists what there is."""
+    known = []
+    for family in registry.names("envs"):
+        if name == family:
+            return family, {}
+        module = registry.load("envs", family)
+        scenarios = getattr(module, "SCENARIOS", ())
+        known.append(f"{family} ({', '.join(scenarios)})" if scenarios else family)
+        config = module.find_scenario(name) if scenarios else None
+        if config is not None:
+            return family, config
+    raise OryxError(f"there is no environment '{name}'; there is: {'; '.join(known)}")
+
+
+def optional(module: str) -> ModuleType:
+    """A module of a package that comes with the extra `envs`."""
+    try:
+        with _quiet():
+            return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise OryxError(
+            f"this needs the package {error.name}; install it: pip install 'oryx-marl[envs]'"
+        ) from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Nothing is printed. jaxmarl does while it is imported, and it puts the original streams in
+    the place of those it finds, so both are put back."""
+    streams = sys.stdout, sys.stderr, sys.__stdout__
+    sys.stdout = sys.__stdout__ = io.StringIO()  # type: ignore[misc, assignment]
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr, sys.__stdout__ = streams  # type: ignore[misc]

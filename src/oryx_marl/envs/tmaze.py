@@ -68,6 +68,8 @@ class TMaze:
         "choose orange",
     )
     return_name = "success rate"
+    name = "tmaze"
+    feature_range = (-1.0, 2.0)
     version = 1
 
     def __init__(
