@@ -10,7 +10,6 @@ import pytest
 
 from oryx_marl import registry
 from oryx_marl.envs import base
-from oryx_marl.errors import OryxError
 from oryx_marl.types import Spec
 
 EPISODES = 32
@@ -22,20 +21,12 @@ KEYS = jax.random.split(KEY, EPISODES)
 
 @cache
 def make(name):
-    try:
-        return registry.load("envs", name).make()
-    except OryxError as error:
-        if "install" not in str(error):
-            raise
-        return str(error)
+    return base.make_named(name)
 
 
 @pytest.fixture(params=registry.names("envs"))
 def env(request):
-    made = make(request.param)
-    if isinstance(made, str):
-        pytest.skip(made)
-    return made
+    return make(request.param)
 
 
 def draw_actions(env, observation, key):
@@ -103,6 +94,14 @@ def test_the_spec_builds_the_same_environment_again(env):
     assert len(set(env.spec.agents)) == env.spec.num_agents
 
 
+def test_the_name_builds_the_same_environment_again(env):
+    again = base.make_named(env.name)
+    assert again == env
+    assert hash(again) == hash(env)  # so that compiled code is shared
+    assert again.version == env.version
+    assert len(env.action_names) == env.spec.action.size
+
+
 def test_shapes_and_dtypes_are_those_of_the_spec(env):
     spec = env.spec
     state, first = jax.eval_shape(env.reset, KEY)
@@ -128,9 +127,12 @@ def test_narrow_observations_are_padded_with_zeros(env):
         assert not logged.observation.features[:, :, agent, size:].any()
 
 
-def test_observations_are_finite(env):
+def test_observations_are_in_their_range(env):
     logged, played = episodes(env)
-    assert np.isfinite(logged.observation.features[played]).all()
+    low, high = env.feature_range
+    seen = logged.observation.features[played]
+    assert np.isfinite(seen).all()
+    assert low <= seen.min() < seen.max() <= high
     assert np.isfinite(logged.rewards[played]).all()
 
 
@@ -148,6 +150,48 @@ def test_every_present_agent_can_act(env):
     can_act = logged.observation.legal.any(axis=-1) | ~logged.observation.present
     over = (logged.terminal | logged.truncated).all(axis=-1)
     assert can_act[played & ~over].all()
+
+
+def test_an_illegal_action_is_as_good_as_some_legal_one(env):
+    """Every action of one agent is tried in every state of some episodes, all else being equal."""
+    if env.spec.action.kind != "discrete":
+        pytest.skip("continuous actions have no masks")
+    states, logged = jax.tree.map(lambda x: x[:2], batch(env))
+    _, played = episodes(env)
+    actions = jnp.arange(env.spec.action.size)
+
+    def attempt(state, observation, agent):
+        others = draw_actions(env, observation, KEY)
+        tries = jax.vmap(lambda action: env.step(state, others.at[agent].set(action), KEY)[1])
+        step = tries(actions)
+        return step.rewards, step.terminal, step.truncated, step.observation.legal
+
+    over_agents = jax.vmap(attempt, in_axes=(None, None, 0))
+    over_all = jax.jit(jax.vmap(jax.vmap(over_agents, (0, 0, None)), (0, 0, None)))
+    agents = jnp.arange(min(env.spec.num_agents, 3))
+    found = jax.device_get(over_all(states, logged.observation, agents))
+    over = (logged.terminal | logged.truncated).all(axis=-1)
+    here = played[:2] & ~over
+    # [states, agents, actions, numbers]: what came of each action.
+    outcomes = np.concatenate(
+        [part[here].reshape(here.sum(), len(agents), len(actions), -1) for part in found], axis=-1
+    )
+    legal = logged.observation.legal[here][:, : len(agents)]
+    same = np.isclose(outcomes[:, :, :, None], outcomes[:, :, None], atol=1e-6).all(axis=-1)
+    excused = (same & legal[:, :, None]).any(axis=-1)
+    assert excused[~legal].all()
+    assert (~legal).any()
+    assert (~same).any(), "no action makes a difference"
+
+
+def test_resets_are_independent(env):
+    """Each key has its own start, whatever was played before."""
+    first, _ = jax.tree.map(lambda x: x[:, 0], batch(env))
+    flat = np.concatenate([x.reshape(EPISODES, -1) for x in jax.tree.leaves(first)], axis=1)
+    starts = len(np.unique(flat, axis=0))
+    assert starts > EPISODES / 2 or starts == 4, "few starts"  # the T-Maze has no more than four
+    again = jax.jit(jax.vmap(env.reset))(KEYS[::-1])[0]
+    assert_same(jax.tree.map(lambda x: x[::-1], jax.device_get(again)), first, 1e-6)
 
 
 def test_shared_rewards_are_shared(env):
@@ -178,17 +222,13 @@ def test_deterministic_by_key(env):
 
 
 def test_compiled_and_not_compiled_agree(env):
-    draw = jax.jit(lambda observation, key: draw_actions(env, observation, key))
-
-    def play(reset, step):
-        state, answer = reset(KEY)
-        answers = [answer]
-        for key in KEYS[:3]:
-            state, answer = step(state, draw(answer.observation, key), key)
-            answers.append(answer)
-        return state, answers
-
-    assert_same(play(env.reset, env.step), play(jax.jit(env.reset), jax.jit(env.step)), 1e-6)
+    """Op by op, the first step of what was compiled as a whole."""
+    act_key, step_key = jax.random.split(jax.random.fold_in(KEY, 0))
+    first = env.reset(KEY)
+    actions = jax.jit(draw_actions, static_argnums=0)(env, first[1].observation, act_key)
+    second = env.step(first[0], actions, step_key)
+    compiled = jax.tree.map(lambda x: x[:2], short_roll_out(env)(KEY))
+    assert_same(jax.tree.map(lambda *both: np.stack(both), first, second), compiled, 1e-6)
 
 
 def test_batched_and_one_by_one_agree(env):
@@ -213,7 +253,7 @@ def test_rendering(env):
 
 
 def test_global_state_is_what_the_spec_says(env):
-    _, steps = roll_out(env, KEY, SHORT)
+    _, steps = short_roll_out(env)(KEY)
     if not env.spec.state_size:
         assert steps.state is None
         return

@@ -1,11 +1,11 @@
 """Connector: every agent draws a line to its own target, and lines never cross.
 
 The environment is jumanji's `Connector`; here are the features, scenarios and pictures that go with
-it. A board of G x G cells holds the head and the target of N agents, drawn by a random walk, so that
-every board can be solved. All agents move at once and leave an impassable trail behind; of several
-that want the same cell the one with the highest number gets it. Each agent gets -0.03 per step until
-it is connected and +1 in the step in which it is. An episode ends when every agent is connected or
-cannot move (terminal), or after G * G steps (truncated).
+it. A board of G x G cells holds the head and the target of N agents, placed by a random walk, so
+that every board can be solved. All agents move at once and leave an impassable trail behind; of
+several that want the same cell the one with the highest number gets it. Each agent gets -0.03 per
+step until it is connected and +1 in the step in which it is. An episode ends when every agent is
+connected or cannot move (terminal), or after G * G steps (truncated).
 
 What an agent sees, 54 numbers, as in the published code of Oryx:
 

@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
+from jaxtyping import Array, Bool, Int
 
 from oryx_marl.envs import _smax_render, base
 from oryx_marl.errors import OryxError
@@ -82,7 +82,10 @@ class Smax:
         return state, self._answer(state, seen, jnp.zeros(self.num_units), jnp.bool_(False))
 
     def step(self, state: State, actions: Int[Array, "N"], key: jax.Array) -> tuple[State, Step]:
-        """Everybody acts at once; the enemies' choices, and what is left to chance, use the key."""
+        """Everybody acts at once; an illegal action is a stop."""
+        # jaxmarl would let an attack on someone far away begin as soon as that one comes near.
+        legal = self._legal(state)[jnp.arange(self.num_units), actions]
+        actions = jnp.where(legal, actions, MOVES.index("stop"))
         orders = {agent: actions[index] for index, agent in enumerate(self.spec.agents)}
         seen, state, rewards, ended, _ = self._fight.step_env(key, state, orders)
         return state, self._answer(state, seen, self._stack(rewards), ended["__all__"])
@@ -101,7 +104,7 @@ class Smax:
         decided = ~alive[: self.num_units].any() | ~alive[self.num_units :].any()
         observation = Observation(
             features=self._stack(seen),
-            legal=self._stack(self._fight.get_avail_actions(state)).astype(bool),
+            legal=self._legal(state),
             present=jnp.ones(self.num_units, bool),
             reset=state.state.step == 0,
             step_count=state.state.step,
@@ -113,6 +116,9 @@ class Smax:
             truncated=jnp.full(self.num_units, ended & ~decided),
             state=seen["world_state"],
         )
+
+    def _legal(self, state: State) -> Bool[Array, "N A"]:
+        return self._stack(self._fight.get_avail_actions(state)).astype(bool)
 
     def _stack(self, by_agent: Any) -> Array:
         return jnp.stack([by_agent[agent] for agent in self.spec.agents])

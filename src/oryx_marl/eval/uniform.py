@@ -1,0 +1,26 @@
+"""The random policy: what every score is measured against."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int
+
+from oryx_marl.algorithms.base import Policy
+from oryx_marl.errors import OryxError
+from oryx_marl.types import Observation, Spec
+
+
+def uniform_policy(spec: Spec) -> Policy:
+    """Every agent takes each of its legal actions with the same probability."""
+    if spec.action.kind != "discrete":
+        raise OryxError("random scores are for discrete actions alone so far")
+    return Policy(init=lambda batch: (), step=_step)
+
+
+def _step(
+    carry: Any, observation: Observation, key: jax.Array
+) -> tuple[Any, Int[Array, "B N"], dict]:
+    # The largest of equally distributed numbers is equally likely to be any of them.
+    draws = jax.random.uniform(key, observation.legal.shape)
+    return carry, jnp.where(observation.legal, draws, -1).argmax(axis=-1), {}

@@ -1,0 +1,87 @@
+"""Environments by name, and what happens where their packages are not installed."""
+
+import subprocess
+import sys
+
+import pytest
+
+from oryx_marl import cli, experiment
+from oryx_marl.algorithms import sable
+from oryx_marl.envs import base
+from oryx_marl.errors import OryxError
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "config"),
+    [
+        ("tmaze", "tmaze", {}),
+        ("connector", "connector", {}),
+        (
+            "con-15x15x23a",
+            "connector",
+            {"grid_size": 15, "num_agents": 23, "observation_mode": "published"},
+        ),
+        ("smacv2_30_units", "smax", {"num_units": 30}),
+    ],
+)
+def test_find(name, family, config):
+    assert base.find(name) == (family, config)
+
+
+def test_an_unknown_name_is_told_what_there_is(capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["train", "sable", "--env", "con-15x15"])
+    assert ended.value.code == 2
+    message = " ".join(capsys.readouterr().err.split())
+    for word in (
+        "'con-15x15'",
+        "tmaze",
+        "con-25x25x50a",
+        "any con-<G>x<G>x<N>a",
+        "smacv2_30_units",
+    ):
+        assert word in message
+
+
+def test_runs_are_called_by_the_scenario(tmp_path):
+    env = base.make_named("con-7x7x5a")
+    work = experiment.Experiment("sable", sable.Config(), env, tmp_path)
+    assert work.task == "con-7x7x5a"
+    assert work.describe()["dataset"] == "con-7x7x5a"
+
+
+@pytest.mark.parametrize(("name", "package"), [("connector", "jumanji"), ("smax", "jaxmarl")])
+def test_a_missing_package_is_named(name, package, monkeypatch):
+    for module in [m for m in sys.modules if m.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(OryxError, match=rf"needs the package {package}.*oryx-marl\[envs\]"):
+        base.make_named(name)
+
+
+def test_importing_jaxmarl_prints_nothing_and_keeps_the_streams():
+    """It prints two lines, and puts the original streams in the place of ours."""
+    code = """
+import io, sys
+from oryx_marl.envs import base
+ours = sys.stdout, sys.stderr = io.StringIO(), io.StringIO()
+base.optional("jaxmarl.environments.smax")
+assert (sys.stdout, sys.stderr) == ours
+sys.__stdout__.write(ours[0].getvalue() + ours[1].getvalue())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+
+
+def test_the_command_line_imports_no_simulator():
+    code = """
+import sys
+from oryx_marl import cli
+from oryx_marl.envs import base
+base.find("con-35x35x100a")
+found = {"jumanji", "jaxmarl", "pettingzoo", "gymnasium", "matplotlib"} & set(sys.modules)
+assert not found, found
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
