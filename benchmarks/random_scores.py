@@ -1,0 +1,76 @@
+"""What random agents score: `python benchmarks/random_scores.py [SCENARIO ...]`.
+
+Every agent takes each of its legal actions with the same probability. Writes
+results/random_scores.json, one entry per scenario; without names all of the paper's.
+"""
+
+import argparse
+import json
+from functools import partial
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from oryx_marl.data.catalog import find_commit
+from oryx_marl.envs import base, connector, smax
+from oryx_marl.eval.rollout import rollout
+from oryx_marl.eval.uniform import uniform_policy
+
+RESULTS = Path(__file__).parent.parent / "results" / "random_scores.json"
+ALL = (*connector.SCENARIOS[:-1], *smax.SCENARIOS[:-1])
+SEED = 0
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _returns(env: base.Env, episodes: int, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+    played, _ = rollout(env, uniform_policy(env.spec), key, episodes)
+    return played.returns, played.lengths
+
+
+def measure(name: str, episodes: int, seed: int = SEED) -> dict[str, float | int]:
+    """Mean return over agents and episodes with its standard error, and the mean length."""
+    returns, lengths = _returns(base.make_named(name), episodes, jax.random.key(seed))
+    found = np.asarray(returns, np.float64)
+    return {
+        "episodes": episodes,
+        "seed": seed,
+        "return": round(float(found.mean()), 4),
+        "standard_error": round(float(found.std(ddof=1) / np.sqrt(episodes)), 4),
+        "length": round(float(np.asarray(lengths).mean()), 1),
+    }
+
+
+def markdown(scores: dict[str, dict]) -> str:
+    """The table of docs/environments.md."""
+    rows = [
+        f"| `{name}` | {base.make_named(name).spec.num_agents} | {found['return']:.3f} "
+        f"± {found['standard_error']:.3f} | {found['length']:.1f} |"
+        for name, found in scores.items()
+    ]
+    return "\n".join(["| scenario | agents | return | length |", "|---|---|---|---|", *rows])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("names", nargs="*", default=ALL, metavar="SCENARIO")
+    parser.add_argument("--episodes", type=int, default=1024)
+    given = parser.parse_args()
+    commit = find_commit()
+    scores = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for name in given.names:
+        command = f"python benchmarks/random_scores.py {name} --episodes {given.episodes}"
+        scores[name] = {
+            **measure(name, given.episodes),
+            "command": command,
+            "commit": commit,
+            "device": jax.devices()[0].device_kind,
+            "jax": jax.__version__,
+        }
+        print(name, scores[name]["return"], "+-", scores[name]["standard_error"])
+        scores = {each: scores[each] for each in (*ALL, *given.names) if each in scores}
+        RESULTS.write_text(json.dumps(scores, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
