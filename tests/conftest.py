@@ -16,10 +16,10 @@ LONGEST_FIRST = ("test_cli", "test_recipes", "test_conformance_algorithms", "tes
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """One worker runs all tests of a file, as they share what was compiled; of the conformance
-    suite, all tests of an algorithm."""
+    suites, all tests of an algorithm or environment."""
     for item in items:
         group = item.path.stem
-        if group == "test_conformance_algorithms":
+        if group.startswith("test_conformance"):
             group += item.name.partition("[")[2]
         item.add_marker(pytest.mark.xdist_group(group))
     place = {name: number for number, name in enumerate(LONGEST_FIRST)}

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from oryx_marl import cli
+from oryx_marl import cli, registry
+from oryx_marl.envs import base
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -56,6 +57,45 @@ def test_pictures_are_generated(benchmarks: None) -> None:
     for name, content in tmaze_paper.pictures(records).items():
         assert (ROOT / "docs" / "pictures" / name).read_text() == content
         assert f"pictures/{name}" in DOCUMENTS
+
+
+def test_every_environment_is_shown() -> None:
+    page = (ROOT / "docs" / "environments.md").read_text()
+    shown = re.findall(
+        r"!\[.+\]\((pictures/.+\.png)\)\n\n```\noryx train sable --env (\S+)\n", page
+    )
+    assert {base.find(name)[0] for _, name in shown} == {*registry.names("envs")}
+    for picture, name in shown:
+        assert picture == f"pictures/{name}.png"
+        assert (ROOT / "docs" / picture).stat().st_size < 10_000
+
+
+@pytest.mark.slow
+def test_pictures_of_environments_are_generated(benchmarks: None) -> None:
+    """To the byte but for SMAX, whose places depend on how a machine rounds."""
+    import environment_pictures
+
+    for name in environment_pictures.SCENES:
+        kept = (ROOT / "docs" / "pictures" / f"{name}.png").read_bytes()
+        made = environment_pictures.draw(name)
+        assert made == kept or (
+            name.startswith("smac") and len(made) == pytest.approx(len(kept), 0.1)
+        )
+
+
+@pytest.mark.slow
+def test_pettingzoo_example_runs() -> None:
+    page = (ROOT / "docs" / "environments.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    found: dict = {}
+    exec(compile(example, "environments.md", "exec"), found)  # noqa: S102
+    assert found["picture"].shape == (320, 320, 3)
+    assert all(
+        a or b
+        for a, b in zip(
+            *(found[end].values() for end in ("terminations", "truncations")), strict=True
+        )
+    )
 
 
 @pytest.mark.slow
