@@ -275,23 +275,29 @@ def test_data_commands(finished: Path, cache: dict[str, str]) -> None:
 
 
 @pytest.mark.slow
-def test_sable_learns_online_and_resumes(tmp_path: Path, cache: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("env", "result"),
+    [("tmaze", "success rate 0.00"), ("con-5x5x3a", "return "), ("smacv2_5_units", "return ")],
+)
+def test_sable_learns_online_and_resumes(
+    env: str, result: str, tmp_path: Path, cache: dict[str, str]
+) -> None:
     tiny = ["--width", "8", "--num-envs", "4", "--rollout-length", "8", "--minibatches", "2"]
     often = ["--log-every", "2", "--checkpoint-every", "2", "--evaluate-every", "2"]
-    command = ["train", "sable", "--env", "tmaze", *tiny, *often, *SCORES]
+    command = ["train", "sable", "--env", env, *tiny, *often, *SCORES]
     begun = oryx([*command, "--steps", "64"], tmp_path, cache)
     assert begun.returncode == 0, begun.stderr
-    assert begun.stdout.strip().splitlines()[-1].startswith("success rate 0.00")
+    assert begun.stdout.strip().splitlines()[-1].startswith(result)
     again = oryx([*command, "--steps", "128"], tmp_path, cache)
     assert again.returncode == 1
     assert "--resume" in again.stderr
     resumed = oryx([*command, "--steps", "128", "--resume"], tmp_path, cache)
     assert resumed.returncode == 0, resumed.stderr
-    run = tmp_path / "runs" / "sable-tmaze"
+    run = tmp_path / "runs" / f"sable-{env}"
     assert experiment.load(run).update == 4
     page = (run / "report.html").read_text()
-    assert "learned in\n<b>tmaze</b>" in page
-    assert "oryx train sable --env tmaze --steps 128 --seeds 1 --log-every 2" in page
+    assert f"learned in\n<b>{env}</b>" in page
+    assert f"oryx train sable --env {env} --steps 128 --seeds 1 --log-every 2" in page
     assert "dataset is not described" not in page
     scored = oryx(["eval", str(run), "--episodes", "4", "--json"], tmp_path, cache)
     assert json.loads(scored.stdout)["update"] == 4

@@ -20,7 +20,7 @@ from oryx_marl.train import checkpoint, online
 from oryx_marl.train.loop import TrainSettings
 from oryx_marl.train.online import Actors, OnlineSettings
 from oryx_marl.train.run import Run
-from oryx_marl.types import Observation
+from oryx_marl.types import ActionSpace, Observation, Spec, Step
 
 ENV = TMaze()
 CONFIG = sable.Config(network=NetworkConfig(width=8), num_envs=4, rollout_length=12, minibatches=2)
@@ -217,3 +217,53 @@ def test_steps_become_updates() -> None:
         OnlineSettings(steps=0)
     with pytest.raises(OryxError, match="multiple of log_every"):
         OnlineSettings(evaluate_every=7)
+
+
+class Tickets:
+    """Episodes of two to four steps; the feature is a number drawn at the reset."""
+
+    spec = Spec("", ("agent_0",), (1,), ActionSpace("discrete", 2))
+    slow_reset = True
+
+    def reset(self, key: jax.Array) -> tuple[jax.Array, Step]:
+        ticket = jax.random.uniform(key)
+        return jnp.stack([ticket, 0.0]), self.answer(ticket, jnp.float32(0))
+
+    def step(self, state: jax.Array, actions: jax.Array, key: jax.Array) -> tuple[jax.Array, Step]:
+        ticket, count = state[0], state[1] + 1
+        return jnp.stack([ticket, count]), self.answer(ticket, count)
+
+    def answer(self, ticket: jax.Array, count: jax.Array) -> Step:
+        observation = Observation(
+            ticket[None, None],
+            jnp.ones((1, 2), bool),
+            jnp.ones(1, bool),
+            count == 0,
+            count.astype(jnp.int32),
+        )
+        ended = (count >= 2 + jnp.floor(3 * ticket))[None]
+        return Step(observation, jnp.zeros(1), ended, jnp.zeros(1, bool))
+
+
+def test_starts_drawn_in_advance_are_used_once() -> None:
+    batch, length = 16, 12
+    env, policy = Tickets(), counting_policy(batch)
+    states, first = jax.vmap(env.reset)(jax.random.split(jax.random.key(0), batch))
+    nothing = jnp.zeros(())
+    actors = Actors(
+        states, first.seen, None, policy.init(batch), jnp.zeros(batch), nothing, nothing
+    )
+    tickets = []
+    for number in range(2):
+        key = jax.random.fold_in(jax.random.key(1), number)
+        actors, experience, _ = online.collect(env, policy, actors, key, length)
+        seen = experience.window.observation
+        begins = np.asarray(seen.reset)
+        tickets += np.asarray(seen.features)[..., 0, 0][begins].tolist()
+        # An episode goes on with the number it began with, until it ends.
+        ends = np.asarray(experience.window.terminal)[..., 0]
+        same = np.diff(np.asarray(seen.features)[..., 0, 0], axis=1) == 0
+        np.testing.assert_array_equal(same, ~ends[:, :-1])
+        np.testing.assert_array_equal(begins[:, 1:], ends[:, :-1])
+    assert len(tickets) > 100
+    assert len(set(tickets)) == len(tickets)

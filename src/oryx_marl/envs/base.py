@@ -37,6 +37,8 @@ class Env(Protocol):
     """What the mean return of episodes is: 'success rate' where it is 0 or 1, else 'return'."""
     feature_range: tuple[float, float]
     """Between which numbers all features are."""
+    slow_reset: bool
+    """Whether a reset costs more than a step, so that starts had better be drawn in advance."""
 
     def reset(self, key: jax.Array) -> tuple[State, Step]:
         """The first step of an episode; its rewards are 0 and nothing has ended."""

@@ -22,6 +22,9 @@ from oryx_marl.types import Experience, Observation, Window
 
 WORLD_STREAM = 2**32 - 2
 """Stream of the first resets, beyond every update's number."""
+SPARE_STARTS = 8
+"""Episodes that can begin in each environment of a roll-out, on average, before starts repeat; only
+where starts are drawn in advance."""
 
 
 @dataclass(frozen=True)
@@ -186,8 +189,17 @@ def run_rollouts(
 def collect(
     env: Env, policy: Policy, actors: Actors, key: jax.Array, length: int
 ) -> tuple[Actors, Experience, Steps]:
-    """`length` steps in every environment; one that ends begins again at once."""
+    """`length` steps in every environment; one that ends begins again at once.
+
+    Where a reset is slow, the starts are drawn in advance, and whoever ends takes the next one.
+    """
     count = len(actors.returns)
+    keys = jax.random.split(key, length + 1)
+    last_key, starts = keys[0], None
+    if env.slow_reset:
+        last_key, starts_key = jax.random.split(last_key)
+        num_starts = count * min(length, SPARE_STARTS)
+        starts = jax.vmap(env.reset)(jax.random.split(starts_key, num_starts))
 
     def one_step(
         carry: tuple[Actors, Array, Array], key: jax.Array
@@ -198,7 +210,11 @@ def collect(
         memory, actions, info = policy.step(actors.memory, observation, policy_key)
         states, step = jax.vmap(env.step)(actors.states, actions, jax.random.split(env_key, count))
         ended = (step.terminal | step.truncated).all(axis=1)
-        fresh_states, fresh = jax.vmap(env.reset)(jax.random.split(reset_key, count))
+        if starts is None:
+            fresh_states, fresh = jax.vmap(env.reset)(jax.random.split(reset_key, count))
+        else:
+            places = num_ended.astype(jnp.int32) + jnp.cumsum(ended) - 1
+            fresh_states, fresh = jax.tree.map(lambda x: x[places % num_starts], starts)
         states = pick(ended, fresh_states, states)
         returns = actors.returns + step.rewards.mean(axis=1)
         known = actors.global_state
@@ -225,12 +241,11 @@ def collect(
         )
         return (actors, total, num_ended + ended.sum(dtype=jnp.float32)), (observation, info, steps)
 
-    keys = jax.random.split(key, length + 1)
     start = (actors, jnp.zeros(()), jnp.zeros(()))
     (after, total, num_ended), (observation, info, steps) = jax.lax.scan(one_step, start, keys[1:])
     mean_return = jnp.where(num_ended > 0, total / jnp.maximum(num_ended, 1), actors.latest_return)
     after = after._replace(latest_return=mean_return, latest_ended=num_ended)
-    _, _, following_info = policy.step(after.memory, after.observation, keys[0])
+    _, _, following_info = policy.step(after.memory, after.observation, last_key)
     observation, info, by_env = jax.tree.map(
         lambda x: jnp.moveaxis(x, 0, 1), (observation, info, steps)
     )
