@@ -9,6 +9,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from oryx_marl import cli_sources
 from oryx_marl.cli_check import DataCheck
 from oryx_marl.cli_explore import DataInfo, DataPlot
 from oryx_marl.cli_hub import DataDownload, list_remote
@@ -88,4 +89,5 @@ COMMANDS = {
     "make": DataMake,
     "check": DataCheck,
     "download": DataDownload,
+    **cli_sources.COMMANDS,
 }

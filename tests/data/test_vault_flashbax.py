@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from oryx_marl.data import vault
-from oryx_marl.data._foreign import derive_episode_starts
+from oryx_marl.data._derive import derive_episode_starts
 from oryx_marl.errors import OryxError
 
 
@@ -114,6 +114,36 @@ def test_we_read_continuous_actions_and_shared_float_flags(flashbax, build_box_d
     assert dataset.spec.shared_reward
     assert dataset.episode_starts.tolist() == [0, 4]
     assert not dataset.truncations.any()
+
+
+def test_we_read_the_quirks_of_og_marl(flashbax, tmp_path):
+    """Ids with an axis of their own, masks as floats, -inf for what is not seen, own states."""
+    random = np.random.default_rng(0)
+    observations = random.normal(size=(6, 2, 4)).astype(np.float32)
+    observations[:, 1, 2:] = -np.inf
+    ends = np.array([0, 0, 1, 0, 0, 1], np.float32)
+    state = random.normal(size=(6, 2, 3)).astype(np.float32)
+    tree = {
+        "observations": observations,
+        "actions": np.array([0, 1, 4, 2, 3, 0] * 2, np.int32).reshape(6, 2, 1),
+        "rewards": np.ones((6, 2), np.float32),
+        "terminals": np.zeros((6, 2), np.float32),
+        "truncations": np.repeat(ends[:, None], 2, axis=1),
+        "infos": {"legals": np.ones((6, 2, 5), np.float32), "state": state},
+    }
+    filled = fill_buffer(flashbax, tree)
+    folder = tmp_path / "tiny-2ag.vlt" / "Expert"
+    open_with_flashbax(flashbax, folder, filled.experience).write(filled)
+    dataset = vault.read(folder)
+    assert dataset.spec.observation_sizes == (4, 2)
+    assert dataset.observations[:, 1, 2:].tolist() == [[0, 0]] * 6
+    np.testing.assert_array_equal(dataset.actions, tree["actions"][..., 0])
+    assert (dataset.spec.action.kind, dataset.spec.action.size) == ("discrete", 5)
+    assert dataset.legal is not None
+    assert dataset.legal.dtype == bool
+    assert dataset.episode_starts.tolist() == [0, 3]
+    assert dataset.truncations[:, 0].tolist() == (ends != 0).tolist()
+    np.testing.assert_array_equal(dataset.state, state.reshape(6, 6))
 
 
 def test_other_trees_are_refused(flashbax, tmp_path):

@@ -28,7 +28,7 @@ class Store:
         # A context of its own, so that no earlier state of the folder is remembered. Syncing is
         # left to whoever writes, who does it once at the end.
         self._context = ts.Context({"file_io_sync": False})
-        self._database = {
+        self._database: dict[str, Any] = {
             "driver": "ocdbt",
             "base": {"driver": "file", "path": f"{folder.absolute()}/"},
         }
@@ -39,6 +39,11 @@ class Store:
         """The arrays that are there."""
         keys = ts.KvStore.open(self._database, context=self._context).result().list().result()
         return sorted({key.decode().split("/")[0] for key in keys})
+
+    def num_bytes(self) -> int:
+        """Size of all files."""
+        files = Path(self._database["base"]["path"]).rglob("*")
+        return sum(file.stat().st_size for file in files if file.is_file())
 
     def create(self, name: str, block: np.ndarray, level: int) -> tuple[Any, list[int]]:
         """A new array that can grow, still empty, made for its first block; and its chunk shape."""

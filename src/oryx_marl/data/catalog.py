@@ -137,6 +137,18 @@ def make(
     return folder
 
 
+def new_folder(name: str, root: Path | None = None) -> Path:
+    """Where a dataset of this name is to be stored; nothing is there yet."""
+    if not _is_name(name):
+        raise OryxError(f"'{name}' is no name for a dataset; names are such as depot/week-12")
+    if vault.is_vault(_folder(name, EMBEDDED)):
+        raise OryxError(f"'{name}' is a dataset of the package; choose another name")
+    folder = _folder(name, root or default_root())
+    if os.path.lexists(folder):
+        raise OryxError(f"{folder} is there already; remove it or choose another name")
+    return folder
+
+
 def _keep_training(work: Path, kept: Path, tell: Callable[[str], None]) -> None:
     """What a recipe's work folder holds beside the steps, which are in the dataset now."""
     for old in (work / SEGMENTS, kept):

@@ -2,8 +2,9 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Int, Num
@@ -106,6 +107,25 @@ class Dataset:
         """(episode, step) of a row."""
         episode = int(np.searchsorted(self.episode_starts, row, side="right")) - 1
         return episode, int(row - self.episode_starts[episode])
+
+
+class Part(NamedTuple):
+    """Whole episodes of a longer log."""
+
+    episodes: slice
+    rows: slice
+    starts: np.ndarray
+    """Where its episodes start, counted from its first row."""
+
+
+def split_episodes(starts: np.ndarray, rows: int, part_rows: int) -> Iterator[Part]:
+    """Parts of about `part_rows` rows, at least one episode each, of a log of `rows` rows."""
+    first = 0
+    while first < len(starts):
+        last = max(first + 1, int(np.searchsorted(starts, starts[first] + part_rows)))
+        begin, end = int(starts[first]), int(starts[last]) if last < len(starts) else rows
+        yield Part(slice(first, last), slice(begin, end), starts[first:last] - begin)
+        first = last
 
 
 def to_bytes(array: np.ndarray) -> memoryview:

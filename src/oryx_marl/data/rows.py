@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,10 +10,11 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from oryx_marl.data import vault
-from oryx_marl.data._foreign import derive_episode_starts, read_foreign
+from oryx_marl.data._derive import Derivation
+from oryx_marl.data._foreign import ORIGIN, ForeignVault
 from oryx_marl.data._store import Store
 from oryx_marl.data.dataset import Dataset, to_bytes
-from oryx_marl.types import ActionSpace, Spec
+from oryx_marl.types import Spec
 
 MOST_VALUES = 2**20
 """Numbers that a stretch holds at most, unless a single row has more."""
@@ -130,7 +131,7 @@ def of_vault(folder: Path) -> Rows:
     with vault.explained(folder):
         if document.get("oryx_marl") is None:
             vault.require_foreign(folder, store)
-            return _of_foreign(_Foreign(folder, document, store))
+            return _of_foreign(folder, document, store)
         entry = vault.check_entry(folder, document, store)
         arrays = {name: _Verified(folder, store, entry, name) for name in entry["arrays"]}
         starts = arrays.pop("episode_starts")
@@ -181,81 +182,24 @@ class _Verified:
         return values
 
 
-class _Part(Store):
-    """Some rows of a store, as if they were all there are."""
+def _of_foreign(folder: Path, document: dict[str, Any], store: Store) -> Rows:
+    """The rows of a vault without a Spec; it is derived from all of them in a pass of its own."""
+    name = vault.name_of(folder)
+    source = ForeignVault(store, document["structure_shape"], name)
+    derivation = Derivation(name, ORIGIN)
+    derivation.add(source.read(0, 1))
+    size = _most_rows(derivation.spec)
+    for start in range(0, source.rows, size):
+        derivation.add(source.read(start, min(start + size, source.rows)))
 
-    def __init__(self, whole: Store, start: int, stop: int) -> None:
-        self._whole, self._start, self._stop = whole, start, stop
-
-    def read_index(self) -> int:
-        return self._stop - self._start
-
-    def read_unknown(self, name: str, stop: int, start: int = 0) -> np.ndarray:
-        return self._whole.read_unknown(name, self._start + stop, self._start + start)
-
-
-class _Foreign:
-    """A vault that carries no Spec, some rows at a time."""
-
-    def __init__(self, folder: Path, document: dict[str, Any], store: Store) -> None:
-        self._folder, self._store = folder, store
-        self._structure = document["structure_shape"]
-        self.num_rows = store.read_index()
-
-    def read(self, start: int, stop: int) -> Dataset:
-        """Rows as if they were all there are."""
-        part = _Part(self._store, start, stop)
-        with vault.explained(self._folder):
-            return read_foreign(part, self._structure, vault.name_of(self._folder))
-
-    def read_arrays(self, start: int, stop: int) -> Arrays:
-        arrays = self.read(start, stop).arrays()
+    def read(start: int, stop: int) -> Arrays:
+        with vault.explained(folder):
+            arrays = derivation.finish(source.read(start, stop), np.array([0])).arrays()
         del arrays["episode_starts"]
         return arrays
 
-
-def _of_foreign(vault_: _Foreign) -> Rows:
-    """Spec and episodes are derived from all rows, in a pass of its own."""
-    num_rows = vault_.num_rows
-    first = vault_.read(0, min(num_rows, 1))
-    spec, size = first.spec, _most_rows(first.spec)
-    starts, seen = [0], np.zeros(spec.num_agents, bool)
-    for start in range(0, num_rows, size):
-        part = vault_.read(start, min(start + size, num_rows))
-        spec = _widen(spec, part.spec)
-        # What was seen ended before stands above the rows, and nothing below, so that the last
-        # row can end an episode too.
-        ended = part.terminals | part.truncations
-        found = derive_episode_starts(np.vstack([seen, ended, np.zeros_like(seen)]))[1:] - 1
-        starts += (found + start).tolist()
-        seen = ended[found[-1] :].any(axis=0) if found.size else seen | ended.any(axis=0)
-    return Rows(
-        spec=spec,
-        name=first.name,
-        origin=first.origin,
-        num_rows=num_rows,
-        episode_starts=np.array([start for start in starts if start < num_rows]),
-        read=vault_.read_arrays,
-        read_final=None,
-    )
-
-
-def _widen(spec: Spec, other: Spec) -> Spec:
-    """The Spec of all rows out of those of two parts."""
-    one, two = spec.action, other.action
-    sizes = zip(spec.observation_sizes, other.observation_sizes, strict=True)
-    action = ActionSpace(
-        one.kind,
-        max(one.size, two.size),
-        tuple(map(min, one.low, two.low)),
-        tuple(map(max, one.high, two.high)),
-    )
-    return replace(
-        spec,
-        observation_sizes=tuple(max(pair) for pair in sizes),
-        action=action,
-        shared_reward=spec.shared_reward and other.shared_reward,
-    )
+    starts = source.episode_starts()
+    return Rows(derivation.spec, name, ORIGIN, source.rows, starts, read, None)
 
 
 def _most_rows(spec: Spec) -> int:

@@ -1,11 +1,12 @@
 """Smaller datasets of whole episodes."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Int
 
-from oryx_marl.data.dataset import Dataset
+from oryx_marl.data.dataset import Dataset, split_episodes
 from oryx_marl.errors import OryxError
 
 
@@ -22,6 +23,12 @@ def whole_episodes(dataset: Dataset, rows: int, seed: int) -> Dataset:
     return take_episodes(dataset, np.sort(shuffled[:count]))
 
 
+def in_parts(dataset: Dataset, rows: int = 65_536) -> Iterator[Dataset]:
+    """All episodes in their order, in parts of about so many steps."""
+    for part in split_episodes(dataset.episode_starts, dataset.num_rows, rows):
+        yield take_episodes(dataset, np.arange(dataset.num_episodes)[part.episodes])
+
+
 def take_episodes(dataset: Dataset, episodes: Int[np.ndarray, " chosen"]) -> Dataset:
     """The given episodes, in the given order."""
     starts, lengths = dataset.episode_starts[episodes], dataset.episode_lengths[episodes]
@@ -33,3 +40,44 @@ def take_episodes(dataset: Dataset, episodes: Int[np.ndarray, " chosen"]) -> Dat
         arrays[name] = array[episodes] if is_per_episode else array[rows]
     arrays["episode_starts"] = new_starts.astype(dataset.episode_starts.dtype)
     return replace(dataset, **arrays)
+
+
+def by_return(dataset: Dataset, low: float, high: float) -> Dataset:
+    """The episodes whose return lies between two quantiles of all returns, both included."""
+    if not 0 <= low < high <= 1:
+        raise OryxError(f"quantiles must satisfy 0 <= low < high <= 1, not {low} and {high}")
+    returns = dataset.episode_returns
+    lowest, highest = np.quantile(returns, [low, high], method="inverted_cdf")
+    return take_episodes(dataset, np.flatnonzero((returns >= lowest) & (returns <= highest)))
+
+
+def match_returns(dataset: Dataset, other: Dataset, seed: int, bins: int = 20) -> Dataset:
+    """Episodes drawn at random so that their returns are distributed as those of `other`.
+
+    As many as possible: each of `bins` equal ranges of the other's returns gets its share of the
+    episodes, without replacement, up to rounding.
+    """
+    edges = np.histogram_bin_edges(other.episode_returns, bins)
+    wanted = np.histogram(other.episode_returns, edges)[0]
+    returns = dataset.episode_returns
+    place = np.clip(np.searchsorted(edges, returns, side="right") - 1, 0, len(wanted) - 1)
+    place = np.where((returns < edges[0]) | (returns > edges[-1]), -1, place)
+    found = np.bincount(place[place >= 0], minlength=len(wanted))
+    if lacking := np.flatnonzero((wanted > 0) & (found == 0)).tolist():
+        share = wanted[lacking[0]] / wanted.sum()
+        raise OryxError(
+            f"no episode of '{dataset.name}' has a return from {edges[lacking[0]]:.4g} to "
+            f"{edges[lacking[0] + 1]:.4g}, but {share:.1%} of those of '{other.name}' have; "
+            "match with fewer bins, or with other data"
+        )
+    needed = wanted > 0
+    scale = (found[needed] / wanted[needed]).min()
+    counts = np.minimum(np.round(wanted * scale).astype(int), found)
+    random = np.random.default_rng(seed)
+    chosen = [
+        random.choice(np.flatnonzero(place == bin_), count, replace=False)
+        for bin_, count in enumerate(counts)
+    ]
+    if not counts.sum():
+        raise OryxError(f"'{dataset.name}' has too few episodes to match '{other.name}'")
+    return take_episodes(dataset, np.sort(np.concatenate(chosen)))

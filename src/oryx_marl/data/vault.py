@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from oryx_marl.data._foreign import read_foreign
+from oryx_marl.data._foreign import foreign_parts, read_foreign
 from oryx_marl.data._store import BLOCK_ROWS, MOST_ROWS, GrowingArray, Store, hash_rows
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.errors import OryxError
@@ -92,6 +92,20 @@ def require_foreign(folder: Path, store: Store) -> None:
 def name_of(folder: Path) -> str:
     """The name that a folder's place gives a dataset."""
     return f"{folder.absolute().parent.name.removesuffix('.vlt')}/{folder.name}"
+
+
+def read_parts(folder: Path) -> Iterator[Dataset]:
+    """The dataset of `read` in parts of whole episodes, of which only one is held at a time.
+
+    A dataset of ours is one part.
+    """
+    document = read_document(folder)
+    with explained(folder):
+        if "oryx_marl" not in document and OWN_NAMES["episode_starts"] not in Store(folder).names():
+            structure = document["structure_shape"]
+            yield from foreign_parts(Store(folder), structure, name_of(folder))
+            return
+    yield read(folder)
 
 
 def describe(folder: Path) -> dict[str, Any]:

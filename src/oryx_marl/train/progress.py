@@ -11,8 +11,10 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     ProgressColumn,
+    SpinnerColumn,
     Task,
     TextColumn,
+    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.text import Text
@@ -50,6 +52,26 @@ def training_bar(total: int, console: Console, title: str = "training") -> Itera
             progress.update(task, completed=update, description=title, losses=losses)
 
         yield report
+
+
+@contextmanager
+def counting(title: str, unit: str, console: Console) -> Iterator[Callable[[int], None]]:
+    """`report(count)` shows how far it is where nobody knows how much there is."""
+    if not console.is_terminal:
+        printed = time.monotonic()
+
+        def print_line(count: int) -> None:
+            nonlocal printed
+            if time.monotonic() - printed >= SECONDS_BETWEEN_LINES:
+                printed = time.monotonic()
+                console.print(f"{title}: {count:,} {unit}", highlight=False, soft_wrap=True)
+
+        yield print_line
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(f"{title}: looking through it", total=None)
+        yield lambda count: progress.update(task, description=f"{title}: {count:,} {unit}")
 
 
 def _lines(total: int, console: Console, title: str) -> Report:

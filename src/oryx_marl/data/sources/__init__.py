@@ -1,0 +1,1 @@
+"""Logs from elsewhere, one kind per file; the file name is the kind's name."""

@@ -1,0 +1,88 @@
+"""CSV files as a stream of Arrow tables, in which every column has one type from start to end."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from oryx_marl.data.sources._columns import VECTORS, parse_lists
+from oryx_marl.data.sources.base import require
+from oryx_marl.errors import OryxError
+
+BLOCK_BYTES = 2**22
+"""Of a table that are read at a time."""
+EMPTY = ["", "NA", "null", "None"]
+"""Cells that count as empty. NaN is a number that is wrong, and stays one."""
+KINDS = ("ids", "numbers", "lists", "words")
+"""What a single column of actions can be, the narrowest first."""
+
+
+def read_header(path: Path) -> list[str]:
+    """Names of the columns."""
+    with _open(path, []) as reader:
+        return list(reader.schema.names)
+
+
+def read_csv(path: Path, columns: dict[str, tuple[str, ...]]) -> Iterator[Any]:
+    """The table, block by block: numbers where they must be, and texts where anything may be."""
+    pa = require("pyarrow")
+    wanted = {name: pa.string() for found in columns.values() for name in found}
+    for meaning in ("reward", *VECTORS):
+        names = columns.get(meaning, ())
+        if meaning == "reward" or (len(names) > 1 and meaning != "legal"):
+            wanted.update(dict.fromkeys(names, pa.float32()))
+    del wanted[columns["step"][0]]  # numbers or times: as its first block has them
+    acted = columns["action"]
+    kind = _guess(path, acted[0]) if len(acted) == 1 else ""
+    with _open(path, [name for found in columns.values() for name in found], wanted) as reader:
+        for batch in reader:
+            table = pa.Table.from_batches([batch])
+            if kind:
+                parsed = _parse(table[acted[0]], kind)
+                table = table.set_column(table.column_names.index(acted[0]), acted[0], parsed)
+            yield table
+
+
+def _open(path: Path, columns: list[str], types: dict[str, Any] | None = None) -> Any:
+    """A reader of all columns, or of those given."""
+    csv = require("pyarrow.csv")
+    convert = csv.ConvertOptions(
+        column_types=types, include_columns=columns, strings_can_be_null=True, null_values=EMPTY
+    )
+    read = csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False)
+    return csv.open_csv(path, read, csv.ParseOptions(delimiter=_find_delimiter(path)), convert)
+
+
+def _find_delimiter(path: Path) -> str:
+    """What stands most often in the first line."""
+    pa = require("pyarrow")
+    with pa.input_stream(str(path), compression="detect") as stream:
+        line = stream.read(2**16).decode("utf-8", errors="replace").partition("\n")[0]
+    if not line.strip():
+        raise OryxError("its first line is empty, but must name the columns")
+    return max(",;\t|", key=line.count)
+
+
+def _guess(path: Path, name: str) -> str:
+    """The narrowest kind that all cells of a column are."""
+    pa, compute = require("pyarrow"), require("pyarrow.compute")
+    found = 0
+    with _open(path, [name], {name: pa.string()}) as reader:
+        for batch in reader:
+            cells = compute.drop_null(batch.column(0))
+            while KINDS[found] != "words":
+                try:
+                    _parse(cells, KINDS[found])
+                    break
+                except (pa.ArrowInvalid, OryxError):
+                    found += 1
+    return KINDS[found]
+
+
+def _parse(column: Any, kind: str) -> Any:
+    """Texts as ids, numbers, lists or words."""
+    pa, compute = require("pyarrow"), require("pyarrow.compute")
+    if kind == "ids":
+        return compute.cast(column, pa.int32())
+    if kind == "numbers":
+        return compute.cast(column, pa.float32())
+    return parse_lists(column, "of the actions") if kind == "lists" else column

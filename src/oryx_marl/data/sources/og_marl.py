@@ -1,0 +1,34 @@
+"""Vaults of flashbax and OG-MARL, with their quirks (see `_foreign.py`), and our own."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from oryx_marl.data import vault
+from oryx_marl.data.dataset import Dataset
+from oryx_marl.data.sources.base import Options
+from oryx_marl.errors import OryxError
+
+
+def recognises(path: Path) -> bool:
+    """Whether a folder is a vault, or holds exactly one."""
+    return path.is_dir() and bool(_vaults(path))
+
+
+def read(path: Path, name: str, options: Options) -> Iterator[Dataset]:
+    """The episodes, in parts."""
+    found = _vaults(path)
+    if len(found) != 1:
+        names = ", ".join(folder.name for folder in found) or "none"
+        raise OryxError(f"{path} holds several vaults or none ({names}); name one of them")
+    yield from vault.read_parts(found[0])
+
+
+def write(parts: Iterable[Dataset], path: Path) -> None:
+    """A vault of ours, which flashbax reads too."""
+    vault.write_parts(parts, path)
+
+
+def _vaults(path: Path) -> list[Path]:
+    if vault.is_vault(path):
+        return [path]
+    return [folder for folder in sorted(path.glob("*")) if vault.is_vault(folder)]
