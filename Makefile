@@ -15,7 +15,7 @@ demo: $(VENV)/.ready  ## Oryx learns T-Maze from the embedded logs and writes a 
 	$(BIN)/oryx demo
 
 test: $(VENV)/.ready  ## the suite, at most 12 minutes on two cores; most of it is compiling, so quickly
-	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 test-slow: $(VENV)/.ready  ## tests that train for longer
 	$(BIN)/python -m pytest -m slow

@@ -2,18 +2,17 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from oryx_marl import cli, experiment
+from oryx_marl import cli
 from oryx_marl.data import catalog, check
 from oryx_marl.data.dataset import Dataset
-from oryx_marl.types import Observation
 
 PAGE = (Path(__file__).parents[3] / "docs" / "your_data.md").read_text()
+EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 def commands(word: str) -> list[list[str]]:
@@ -25,9 +24,8 @@ def commands(word: str) -> list[list[str]]:
 def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ORYX_DATA", raising=False)
-    (log,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert "oryx" not in log
-    exec(compile(log, "your_data.md", "exec"), {})  # noqa: S102
+    assert "oryx" not in EXAMPLES[0]
+    exec(compile(EXAMPLES[0], "your_data.md", "exec"), {})  # noqa: S102
     cli.main(commands("data import deliveries.csv")[0])
     return catalog.open("depot/first")
 
@@ -66,22 +64,17 @@ def test_out_again_and_less_of_it(imported: Dataset) -> None:
         assert again.fingerprint() == imported.fingerprint()
 
 
-def test_a_policy_is_trained_and_called(imported: Dataset) -> None:
+def test_it_is_checked_trained_on_and_acted_with(
+    imported: Dataset, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (checked,) = commands("data check")
+    cli.main(checked)
     train = commands("train")[0]
     train[train.index("--updates") + 1] = "6"
     steps = ["--log-every", "3", "--checkpoint-every", "6", "--evaluate-every", "6"]
-    cli.main([*train, *steps, "--batch-size", "4", "--sequence-length", "5", "--out", "run"])
-    run = experiment.load(Path("run"))
-    assert run.update == 6
-    weights = jax.tree.map(lambda leaf: leaf[0], run.algorithm.weights(run.state.learners))
-    policy = run.algorithm.policy(weights, greedy=True)
-    seen = Observation(
-        features=jnp.array([[[3.0, 1.0, 9.0], [0.0, 1.0, 5.0], [2.0, 0.0, 1.0]]]),
-        legal=jnp.ones((1, 3, 5), bool),
-        present=jnp.ones((1, 3), bool),
-        reset=jnp.ones(1, bool),
-        step_count=jnp.zeros(1, jnp.int32),
-    )
-    _, actions, _ = policy.step(policy.init(1), seen, jax.random.key(0))
-    assert actions.shape == (1, 3)
-    assert ((actions >= 0) & (actions < 5)).all()
+    cli.main([*train, *steps, "--batch-size", "4", "--sequence-length", "5", "--width", "16"])
+    assert "4 episodes (80 steps) held out" in capsys.readouterr().out
+    names: dict[str, Any] = {}
+    exec(compile(EXAMPLES[1], "your_data.md", "exec"), names)  # noqa: S102
+    assert set(names["orders"]) == {"red", "blue", "green"}
+    assert all(0 <= order < 5 for order in names["orders"].values())
