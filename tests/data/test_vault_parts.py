@@ -308,6 +308,7 @@ def test_a_write_that_is_killed_leaves_a_complete_dataset_or_none(
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.communicate(timeout=6)
             break
+    process.kill()  # if it still runs
     assert process.returncode == -number
     partial = [path for path in tmp_path.iterdir() if path.name.endswith(".partial")]
     assert len(partial) <= (1 if number == signal.SIGKILL else 0)
