@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from oryx_marl.networks.retention import HeadNorm, mix
+from oryx_marl.ops._retention_chunks import cut
 from oryx_marl.ops.retention import Layout, has_kernel
-from oryx_marl.ops.retention_kernel import cut, gated_retention
+from oryx_marl.ops.retention_kernel import gated_retention
 
 HEADS, WIDTH = 2, 16
 INTERPRET = jax.default_backend() != "gpu"
