@@ -1,6 +1,5 @@
 """Files as other programs write them: PyMARL's batches, OG-MARL's vaults."""
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -8,10 +7,10 @@ from typing import Any
 import h5py
 import numpy as np
 
+from oryx_marl.data import hub
 from oryx_marl.data._store import Store
 
-with (Path(__file__).parent / "og_marl_shapes.csv").open() as file:
-    PUBLISHED = list(csv.DictReader(file))
+PUBLISHED = hub.cards()
 ROWS, LENGTH = 24, 6
 """Four episodes of six steps."""
 
