@@ -103,7 +103,7 @@ def test_scores_in_the_layout_of_marl_eval(finished: Path) -> None:
 
 def record(name: str, sampled: list[float], greedy: list[float]) -> dict[str, Any]:
     scores = {"last": {"sampled": {"per_seed": sampled}, "greedy": {"per_seed": greedy}}}
-    return {"variant": name, "scores": scores, "acting": {}}
+    return {"variant": name, "scores": scores, "acting": {}, "wall_seconds": 90.0}
 
 
 def test_the_table_marks_the_best_and_stands_beside_the_paper() -> None:
@@ -115,7 +115,7 @@ def test_the_table_marks_the_best_and_stands_beside_the_paper() -> None:
         ("MAICQ", data): record("MAICQ", [0.9, 0.96, 0.93], [0.0, 1.0, 1.0]),
     }
     found = make_table(suites.load("tmaze"), records)
-    assert found.columns == ["expert, sampled", "expert, greedy", "expert, paper"]
+    assert found.columns == [f"expert, {kind}" for kind in ("sampled", "greedy", "paper", "minutes")]
     cells = {row.labels[0]: row.cells for row in found.rows}
     assert list(cells) == ["Oryx", "I-ICQ", "MAICQ"]
     best, worse, alike = (cells[name][0] for name in cells)
@@ -127,6 +127,7 @@ def test_the_table_marks_the_best_and_stands_beside_the_paper() -> None:
     assert (alike.best, alike.star) == (False, True)
     assert cells["Oryx"][2] == table.Cell(0.94, 0.03)
     assert cells["I-ICQ"][2] == table.Cell(0.0, 0.0)
+    assert cells["I-ICQ"][3] == table.Cell(1.5, decimals=1)
 
 
 def test_all_that_are_best_in_the_printed_digits_are_marked() -> None:

@@ -82,7 +82,7 @@ class Bench:
                 for task, algorithms in tasks.items():
                     place = merged.setdefault(environment, {}).setdefault(task, {})
                     place[record["variant"]] = next(iter(algorithms.values()))
-        _write(self.out / MARL_EVAL, merged)
+        _write_text(self.out / MARL_EVAL, json.dumps(merged))
 
     def _path(self, variant: str, dataset: str) -> Path:
         return self.out / CELLS / f"{_plain(variant)}--{_plain(dataset)}.json"
@@ -160,20 +160,24 @@ def _act_otherwise(work: Experiment, acting: Any, episodes: int) -> dict[str, An
 
 
 def make_table(suite: Suite, records: dict[tuple[str, str], dict[str, Any]]) -> table.Table:
-    """Algorithms down; for each dataset our sampled and greedy scores, and the paper's."""
+    """Algorithms down; for each dataset our sampled and greedy scores, minutes, and the paper's."""
     entries = []
     for dataset in suite.datasets:
+        data = dataset.split("/")[1]
         rows = {
             name: scores
             for (_, of), record in records.items()
             if of == dataset
             for name, scores in {record["variant"]: record["scores"], **record["acting"]}.items()
         }
-        data = dataset.split("/")[1]
         for acting in ("sampled", "greedy"):
             runs = {name: np.array(s["last"][acting]["per_seed"]) for name, s in rows.items()}
             for name, cell in _compare(runs).items():
                 entries.append(table.Entry((name,), f"{data}, {acting}", cell))
+        for (name, of), record in records.items():
+            if of == dataset:
+                cell = table.Cell(record["wall_seconds"] / 60, decimals=1)
+                entries.append(table.Entry((name,), f"{data}, minutes", cell))
         for score in _published(dataset):
             if score.algorithm in rows:
                 cell = table.Cell(score.mean, score.std)
@@ -185,7 +189,7 @@ def make_table(suite: Suite, records: dict[tuple[str, str], dict[str, Any]]) -> 
     columns = [
         f"{dataset.split('/')[1]}, {kind}"
         for dataset in suite.datasets
-        for kind in ("sampled", "greedy", "paper")
+        for kind in ("sampled", "greedy", "paper", "minutes")
     ]
     found = table.arrange(["algorithm"], entries)
     return table.choose_columns(found, columns)
