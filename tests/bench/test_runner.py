@@ -115,7 +115,8 @@ def test_the_table_marks_the_best_and_stands_beside_the_paper() -> None:
         ("MAICQ", data): record("MAICQ", [0.9, 0.96, 0.93], [0.0, 1.0, 1.0]),
     }
     found = make_table(suites.load("tmaze"), records)
-    assert found.columns == [f"expert, {kind}" for kind in ("sampled", "greedy", "paper", "minutes")]
+    kinds = ("sampled", "greedy", "paper", "minutes")
+    assert found.columns == [f"expert, {kind}" for kind in kinds]
     cells = {row.labels[0]: row.cells for row in found.rows}
     assert list(cells) == ["Oryx", "I-ICQ", "MAICQ"]
     best, worse, alike = (cells[name][0] for name in cells)

@@ -15,12 +15,13 @@ SHAPES = [  # (T, N, K): ten shapes, N from 1 to 70, T from 1 to 30
     (7, 3, 5),
     (20, 2, 4),
     (30, 4, 2),
+    (20, 10, 3),
     (3, 16, 3),
     (4, 64, 2),
     (3, 70, 2),
 ]
 CASES_PER_SHAPE = 20
-FORMS = ("recurrent", "flattened", "blockwise")
+FORMS = ("recurrent", "flattened", "chunked", "blockwise")
 
 
 def draw(rng: np.random.Generator, shape: tuple[int, int, int]) -> dict:
@@ -150,6 +151,7 @@ def test_form_is_chosen_from_shapes() -> None:
     assert r.cheapest_form(1, 50, 32, causal=False) == "recurrent"
     assert r.cheapest_form(1, 1, 32, causal=True) == "recurrent"
     assert r.cheapest_form(20, 2, 64, causal=True) == "flattened"
+    assert r.cheapest_form(20, 10, 32, causal=True) == "chunked"
     assert r.cheapest_form(20, 50, 32, causal=True) == "blockwise"
     assert r.cheapest_form(20, 50, 32, causal=False) == "blockwise"
 

@@ -1,4 +1,4 @@
-"""Retention over time and agents: one sum, three forms that compute it.
+"""Retention over time and agents: one sum, four forms that compute it.
 
 Tokens are ordered by time, then agent. For one head with decay κ per time step:
 
@@ -16,12 +16,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-Form = Literal["recurrent", "flattened", "blockwise"]
+Form = Literal["recurrent", "flattened", "chunked", "blockwise"]
 Tokens = Float[Array, "T N K"]
 State = Float[Array, "K K"]
 
 MAX_CHUNK = 64
-"""Tokens that the blockwise causal form and the kernel put into one product."""
+"""Tokens that the chunked and blockwise forms and the kernel put into one product."""
 
 
 NORM_EPSILON = 1e-6
@@ -71,7 +71,10 @@ def retention(
 
 
 def cheapest_form(num_steps: int, num_agents: int, head_width: int, *, causal: bool) -> Form:
-    """The form with the fewest multiply-adds for these static shapes."""
+    """The form with the fewest multiply-adds for these static shapes.
+
+    Chunks go before blocks whose products would have few rows, as these are slow for their size.
+    """
     T, N, K = num_steps, num_agents, head_width
     if T == 1 and (N == 1 or not causal):
         return "recurrent"
@@ -79,7 +82,17 @@ def cheapest_form(num_steps: int, num_agents: int, head_width: int, *, causal: b
     blockwise = 2 * T * N * K**2 + T**2 * K**2
     if causal:
         blockwise += 2 * T * N * min(N, MAX_CHUNK) * K
-    return "flattened" if flattened <= blockwise else "blockwise"
+    C = _steps_in_chunk(T, N)
+    chunked = 2 * T * N * K**2 + (T // C) ** 2 * K**2 + 2 * T * N * C * N * K
+    if flattened <= min(chunked, blockwise):
+        return "flattened"
+    return "chunked" if C > 1 and 2 * N <= K else "blockwise"
+
+
+def _steps_in_chunk(num_steps: int, num_agents: int) -> int:
+    """As many as one product may have, in chunks of the same length."""
+    most = max(MAX_CHUNK // num_agents, 1)
+    return max(n for n in range(1, min(most, num_steps) + 1) if num_steps % n == 0)
 
 
 def recurrent(
@@ -124,6 +137,35 @@ def flattened(
     return y, from_start[-1] * state + jnp.einsum("tnk,tnl->kl", carried, v)
 
 
+def chunked(
+    q: Tokens, k: Tokens, v: Tokens, decay: Array, reset: Array, state: State | None, causal: bool
+) -> tuple[Tokens, State | None]:
+    """All against all inside a chunk of steps, states from chunk to chunk: best for some agents."""
+    T, N, K = q.shape
+    steps = _steps_in_chunk(T, N)
+    between, from_start = _decays(decay, reset)
+    last = slice(steps - 1, None, steps)
+    between, from_start = between[last, last], from_start[last]
+    inside, from_before = jax.vmap(_decays, (None, 0))(decay, reset.reshape(-1, steps))
+    # Tokens of a chunk [C, M, K], and what they weigh for each other [C, M, M].
+    q, k, v = (x.reshape(-1, steps * N, K) for x in (q, k, v))
+    weights = jnp.repeat(jnp.repeat(inside, N, axis=1), N, axis=2)
+    y = ((q @ k.swapaxes(1, 2)) * (jnp.tril(weights) if causal else weights)) @ v
+    added = jnp.einsum("cnk,cnl->ckl", k * _per_token(inside[:, -1], N), v)
+    # States before each chunk, as they were after the one before.
+    before = jnp.einsum("cd,dkl->ckl", jnp.pad(between[:-1], ((1, 0), (0, 0))), added)
+    if state is not None:
+        before = before + jnp.insert(from_start[:-1], 0, 1)[:, None, None] * state
+    y = (y + (q * _per_token(from_before, N)) @ before).reshape(T, N, K)
+    if state is None:
+        return y, None
+    return y, from_start[-1] * state + jnp.einsum("d,dkl->kl", between[-1], added)
+
+
+def _per_token(of_steps: Float[Array, "C T"], num_agents: int) -> Float[Array, "C M 1"]:
+    return jnp.repeat(of_steps, num_agents, axis=1)[..., None]
+
+
 def blockwise(
     q: Tokens, k: Tokens, v: Tokens, decay: Array, reset: Array, state: State | None, causal: bool
 ) -> tuple[Tokens, State | None]:
@@ -162,7 +204,12 @@ def _decays(decay: Array, reset: Array) -> tuple[Float[Array, "T T"], Float[Arra
     return between, from_start
 
 
-_FORMS = {"recurrent": recurrent, "flattened": flattened, "blockwise": blockwise}
+_FORMS = {
+    "recurrent": recurrent,
+    "flattened": flattened,
+    "chunked": chunked,
+    "blockwise": blockwise,
+}
 
 
 def head_decays(num_heads: int, scale: float) -> Float[Array, " H"]:
