@@ -3,7 +3,6 @@
     python benchmarks/speed.py update      # one gradient update, from 2 to 1000 agents
     python benchmarks/speed.py acting      # one step of all agents, recurrent and autoregressive
     python benchmarks/speed.py rollouts    # whole episodes of T-Maze
-    python benchmarks/speed.py tables      # docs/performance.md from what is in results/speed/
 
 Every row is measured in a process of its own, so that peaks of memory are its own too and one that
 does not fit harms no other. Several compile at the same time (`--jobs`), but nothing else runs when
@@ -30,7 +29,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from documents import insert
 from oryx_marl.algorithms import oryx
 from oryx_marl.data.catalog import find_commit
 from oryx_marl.data.sampler import DeviceData
@@ -388,31 +386,10 @@ def one(arguments: argparse.Namespace) -> None:
     print(json.dumps(row))
 
 
-def tables(folder: Path) -> dict[str, str]:
-    """Every generated table by the name of its marker."""
-    record = json.loads((folder / "versions-nvidia-h200.json").read_text())
-    columns = [(2, 1), (2, 10), (10, 1), (23, 1), (50, 1), (50, 10)]
-    names = [f"N = {agents}{', ten seeds' if seeds > 1 else ''}" for agents, seeds in columns]
-    lines = ["| ms per update | " + " | ".join(names) + " |", "|---" * (len(columns) + 1) + "|"]
-    for version in dict.fromkeys(row["version"] for row in record["rows"]):
-        found = {
-            (row["num_agents"], row["num_seeds"]): f"{row['ms_per_update']:.2f}"
-            for row in record["rows"]
-            if row["version"] == version
-        }
-        lines.append(f"| {version} | " + " | ".join(found.get(c, "") for c in columns) + " |")
-    return {"speed_versions": "\n".join(lines)}
-
-
-def write_documents(arguments: argparse.Namespace) -> None:
-    for name, text in tables(arguments.out).items():
-        insert(Path("docs/performance.md"), name, text)
-
-
 def main() -> None:
     precisions = ["float32", "bfloat16"]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["update", "acting", "rollouts", "tables", "one"])
+    parser.add_argument("what", choices=["update", "acting", "rollouts", "one"])
     parser.add_argument("cell", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--only", nargs="*", help="numbers of agents", choices=list(SHAPES))
     parser.add_argument("--seeds", nargs="*", type=int, default=[1, 10], help="numbers of seeds")
@@ -421,7 +398,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/speed"))
     parser.add_argument("--lock", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    {"one": one, "tables": write_documents}.get(arguments.what, run)(arguments)
+    (one if arguments.what == "one" else run)(arguments)
 
 
 if __name__ == "__main__":
