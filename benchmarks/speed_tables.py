@@ -62,7 +62,7 @@ def _update(record: dict[str, Any]) -> str:
     copy = record["copy_gigabytes_per_second"] / 1000
     return (
         f"{_table(header, rows)}\n\n"
-        f"In the same run a large product reached {product:.0f} TFLOP/s and a copy {copy:.1f} TB/s. "
+        f"In the same run a large product reached {product:.0f} TFLOP/s, a copy {copy:.1f} TB/s. "
         f"From 50 to 1000 agents times grow as N^{growth['in_agents']:.2f}, from 20 to 40 steps at "
         f"ten agents as T^{growth['in_steps']:.2f} (bfloat16, one seed)."
     )

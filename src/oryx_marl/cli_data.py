@@ -5,15 +5,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
+import numpy as np
 import tyro
 from rich.console import Console
 from rich.table import Table
 
 from oryx_marl import cli_sources
+from oryx_marl.bench import published
 from oryx_marl.cli_check import DataCheck
 from oryx_marl.cli_explore import DataInfo, DataPlot
 from oryx_marl.cli_hub import DataDownload, list_remote
 from oryx_marl.data import catalog
+from oryx_marl.data.dataset import Dataset
 from oryx_marl.errors import OryxError
 from oryx_marl.train.progress import training_bar
 
@@ -80,6 +83,23 @@ class DataMake:
         )
         console.print(f"made {made}; open it by this folder", soft_wrap=True)
         DataInfo(str(made)).run()
+        scenario, variant = self.name.split("/")
+        facts = [each for each in published.datasets() if each.scenario == scenario]
+        if variant == "replay" and facts:
+            _print_beside(catalog.open(made), facts[0])
+
+
+def _print_beside(made: Dataset, facts: published.DatasetFacts) -> None:
+    """What the paper says of its own recording; its returns are those of the first agent."""
+    starts = made.episode_starts
+    returns = np.add.reduceat(made.rewards[:, 0].astype(np.float64), starts)
+    table = Table("", "transitions", "first agent's mean return", "lowest", "highest")
+    for name, transitions, *values in (
+        ("this", made.num_rows, returns.mean(), returns.min(), returns.max()),
+        ("paper", facts.transitions, facts.mean_return, facts.min_return, facts.max_return),
+    ):
+        table.add_row(name, f"{transitions:,}", *(f"{value:.2f}" for value in values))
+    console.print(table)
 
 
 COMMANDS = {

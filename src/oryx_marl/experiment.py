@@ -115,6 +115,8 @@ class Record(NamedTuple):
 
     recorder: Recorder
     keep: Callable[[int, Any], None] = lambda update, weights: None
+    num_recorded: int | None = None
+    """Environments whose steps are recorded, if not all."""
 
 
 def run(

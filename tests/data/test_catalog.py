@@ -23,7 +23,10 @@ def family(monkeypatch, build_dataset):
     def load(package, name):
         if name == "broken":
             raise OryxError("install something")
-        return SimpleNamespace(RECIPES={"good": Recipe("a good one", run, rows=9, seed=4)})
+        recipes = {"good": Recipe("a good one", run, rows=9, seed=4)}
+        return SimpleNamespace(
+            FAMILIES=("game",), find_family=lambda name: recipes if name == "game" else {}
+        )
 
     monkeypatch.setattr(registry, "names", lambda package: ["broken", "game"])
     monkeypatch.setattr(registry, "load", load)

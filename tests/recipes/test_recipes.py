@@ -40,8 +40,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def request_for(tmp_path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> Request:
-    monkeypatch.setattr(_policies, "KEPT", kept)
+def request_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Request:
     monkeypatch.setattr(record, "EPISODES_PER_CALL", 64)
     return Request(rows=3_000, seed=0, work=tmp_path / "tmaze.vlt" / "x.recording")
 
@@ -80,8 +79,9 @@ def test_damaged_policy_files_are_refused(kept: Path, tmp_path: Path) -> None:
         policy_file.load(tmp_path / "none.npz")
 
 
-def test_roll_out_mixes_policies(request_for: Request) -> None:
-    parts = list(_policies.roll_out(["one", "two"], None, request_for))
+def test_roll_out_mixes_policies(kept: Path, request_for: Request) -> None:
+    policies = [kept / "one.npz", kept / "two.npz"]
+    parts = list(_policies.roll_out(policies, None, request_for))
     assert [part.origin["policies"][-1]["seed"] for part in parts] == [0, 1]
     for part in parts:
         assert 1_500 <= part.num_rows < 1_500 + 20
@@ -94,13 +94,13 @@ def test_roll_out_mixes_policies(request_for: Request) -> None:
         assert not part.observations[part.episode_starts].any()
         assert part.final_observations is not None
         assert (part.final_observations[:, :, 0] == 1).all()
-    again = list(_policies.roll_out(["one", "two"], None, request_for))
+    again = list(_policies.roll_out(policies, None, request_for))
     assert [p.fingerprint() for p in parts] == [p.fingerprint() for p in again]
     assert parts[0].fingerprint() != parts[1].fingerprint()
 
 
 def test_failed_episodes_are_discarded(
-    request_for: Request, monkeypatch: pytest.MonkeyPatch
+    kept: Path, request_for: Request, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of every 64 episodes those with an odd number are made to succeed in their last step."""
     play = record._play
@@ -114,7 +114,7 @@ def test_failed_episodes_are_discarded(
     monkeypatch.setattr(record, "_play", flatter)
     told: list[str] = []
     request = Request(rows=200, seed=0, work=request_for.work, tell=told.append)
-    (part,) = _policies.roll_out(["one"], 1.0, request)
+    (part,) = _policies.roll_out([kept / "one.npz"], 1.0, request)
     assert part.num_rows == 200
     assert (part.episode_returns == 1).all()
     assert part.origin["discarded_share"] == [0.5]  # ten kept of twenty played
@@ -122,17 +122,17 @@ def test_failed_episodes_are_discarded(
 
 
 def test_a_policy_that_never_succeeds_is_given_up(
-    request_for: Request, monkeypatch: pytest.MonkeyPatch
+    kept: Path, request_for: Request, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record, "MOST_TRIES", 64)
     with pytest.raises(OryxError, match="has not learned the task"):
-        list(_policies.roll_out(["one"], 1.0, request_for))
+        list(_policies.roll_out([kept / "one.npz"], 1.0, request_for))
 
 
 def test_one_policy_cannot_stand_for_several(request_for: Request) -> None:
     request = replace(request_for, policy=Path("anywhere"))
     with pytest.raises(OryxError, match="leave out --policy"):
-        list(_policies.roll_out(["one", "two"], None, request))
+        list(_policies.roll_out([Path("one"), Path("two")], None, request))
 
 
 def test_a_recording_is_resumed_for_as_many_rows(request_for: Request) -> None:

@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -15,7 +15,7 @@ from oryx_marl.data import hub, vault
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.envs import base
 from oryx_marl.errors import OryxError
-from oryx_marl.recipes.base import Recipe, Request
+from oryx_marl.recipes.base import TRAINING, Recipe, Request
 
 EMBEDDED = Path(__file__).parent / "embedded"
 """Small datasets that are installed with the package."""
@@ -74,7 +74,7 @@ def find(name_or_path: str | Path, root: Path | None = None) -> Path:
             folder = _folder(name, place)
             if vault.is_vault(folder):
                 return folder
-        if name in _recipes():
+        if _find_recipe(name):
             raise OryxError(f"dataset '{name}' was not made yet; make it: oryx data make {name}")
         if name.split("/")[0] in hub.archives():
             raise OryxError(f"dataset '{name}' is not here yet: oryx data download {name}")
@@ -85,8 +85,11 @@ def find(name_or_path: str | Path, root: Path | None = None) -> Path:
 
 def is_made_quickly(name: str, root: Path | None = None) -> bool:
     """Whether a dataset is not there yet but takes only seconds to make."""
-    entries = {entry.name: entry.where for entry in names(root)}
-    return entries.get(name) == "recipe" and _recipes()[name].is_quick
+    recipe = _find_recipe(name) if _is_name(name) else None
+    places = (
+        [_folder(name, place) for place in (EMBEDDED, root or default_root())] if recipe else []
+    )
+    return recipe is not None and recipe.is_quick and not any(map(vault.is_vault, places))
 
 
 def make(
@@ -100,11 +103,10 @@ def make(
 
     `options` are further fields of the recipe's Request.
     """
-    recipes = _recipes()
-    if name not in recipes:
-        known = ", ".join(sorted(recipes)) or "none"
+    recipe, root = _find_recipe(name) if _is_name(name) else None, root or default_root()
+    if recipe is None:
+        known = ", ".join(sorted(_recipes())) or "none"
         raise OryxError(f"there is no recipe for '{name}'; there are: {known}")
-    recipe, root = recipes[name], root or default_root()
     rows = recipe.rows if rows is None else rows
     seed = recipe.seed if seed is None else seed
     if rows < 1:
@@ -133,7 +135,7 @@ def make(
     parts = (_label(part, name, origin) for part in recipe.run(request))
     vault.write_parts(parts, folder, LEVEL)
     if work.exists():
-        _keep_training(work, folder.with_name(f"{folder.name}.training"), request.tell)
+        _keep_training(work, folder.with_name(folder.name + TRAINING), request.tell)
     return folder
 
 
@@ -170,15 +172,29 @@ def _label(part: Dataset, name: str, origin: dict[str, Any]) -> Dataset:
 
 
 def _recipes() -> dict[str, Recipe]:
-    """Recipes of all environment families that can be loaded here."""
-    found = {}
-    for family in registry.names("recipes"):
+    """Recipes of all families that are listed."""
+    return {
+        f"{family}/{variant}": recipe
+        for module in _recipe_modules()
+        for family in module.FAMILIES
+        for variant, recipe in module.find_family(family).items()
+    }
+
+
+def _find_recipe(name: str) -> Recipe | None:
+    """That of a dataset's name, be it listed or not: some families have members of any size."""
+    family, variant = name.split("/")
+    found = (module.find_family(family).get(variant) for module in _recipe_modules())
+    return next((recipe for recipe in found if recipe), None)
+
+
+def _recipe_modules() -> Iterator[Any]:
+    """Those that can be loaded here."""
+    for module in registry.names("recipes"):
         try:
-            recipes = registry.load("recipes", family).RECIPES
+            yield registry.load("recipes", module)
         except (OryxError, ImportError):  # its optional packages are not installed
             continue
-        found.update({f"{family}/{variant}": recipe for variant, recipe in recipes.items()})
-    return found
 
 
 def _is_name(name: str) -> bool:

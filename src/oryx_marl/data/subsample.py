@@ -15,12 +15,16 @@ def whole_episodes(dataset: Dataset, rows: int, seed: int) -> Dataset:
 
     All of them where the dataset is not larger.
     """
+    return take_episodes(dataset, draw(dataset.episode_lengths, rows, seed))
+
+
+def draw(lengths: Int[np.ndarray, " episodes"], rows: int, seed: int) -> Int[np.ndarray, " chosen"]:
+    """Numbers of the episodes that `whole_episodes` takes from such lengths."""
     if rows < 1:
         raise OryxError(f"a dataset needs at least 1 row, not {rows}")
-    shuffled = np.random.default_rng(seed).permutation(dataset.num_episodes)
-    reached = np.cumsum(dataset.episode_lengths[shuffled])
-    count = int(np.searchsorted(reached, rows)) + 1
-    return take_episodes(dataset, np.sort(shuffled[:count]))
+    shuffled = np.random.default_rng(seed).permutation(len(lengths))
+    count = int(np.searchsorted(np.cumsum(lengths[shuffled]), rows)) + 1
+    return np.sort(shuffled[:count])
 
 
 def in_parts(dataset: Dataset, rows: int = 65_536) -> Iterator[Dataset]:

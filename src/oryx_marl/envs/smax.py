@@ -24,13 +24,9 @@ from oryx_marl.envs import _smax_render, base
 from oryx_marl.errors import OryxError
 from oryx_marl.types import ActionSpace, Observation, Spec, Step
 
-SCENARIOS = (
-    "smacv2_5_units",
-    "smacv2_10_units",
-    "smacv2_20_units",
-    "smacv2_30_units",
-    "any smacv2_<N>_units",
-)
+SIZES = (5, 10, 20, 30)
+"""Units of each team in the paper's scenarios."""
+SCENARIOS = (*(f"smacv2_{units}_units" for units in SIZES), "any smacv2_<N>_units")
 MOVES = ("up", "right", "down", "left", "stop")
 
 State = Any

@@ -1,11 +1,14 @@
 """Recipes that act: a training that is recorded, and roll-outs of policies that were kept."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
 from oryx_marl import config as configs
 from oryx_marl import experiment
@@ -32,17 +35,23 @@ SNAPSHOT_EVERY = 50
 """Updates between the weights that are kept while recording."""
 
 
-def record_training(env: Env, config: sable.Config, request: Request) -> Iterator[Dataset]:
-    """Everything that Sable does while it learns, for `rows` steps.
+def record_training(
+    env: Env, config: sable.Config, request: Request, steps: int | None = None
+) -> Iterator[Dataset]:
+    """Everything that Sable does while it learns, for `rows` steps; or of what it does in `steps`
+    steps whole episodes that are drawn at random, `rows` steps of them.
 
     The training and snapshots of its policy stay in the work folder.
     """
     _require_same_rows(request)
-    settings = OnlineSettings(steps=request.rows, first_seed=request.seed)
+    num_steps = request.rows if steps is None else max(steps, request.rows)
+    settings = OnlineSettings(steps=num_steps, first_seed=request.seed)
     train = settings.in_updates(config.num_envs * config.rollout_length)
     work = experiment.Experiment("sable", config, env, request.work / "run", train)
     algorithm = sable.make(config, env.spec)
     recorder = Recorder(request.work / "segments")
+    # A few environments more than needed: episodes that the end cuts off are not kept.
+    num_recorded = math.ceil(config.num_envs * min(1, 1.1 * request.rows / num_steps))
 
     def keep(update: int, weights: Any) -> None:
         if update % SNAPSHOT_EVERY == 0 or update == train.updates:
@@ -52,11 +61,32 @@ def record_training(env: Env, config: sable.Config, request: Request) -> Iterato
             policy_file.save(path, "sable", algorithm, weights, about)
 
     with request.watch(train.updates) as report:
-        summary = experiment.run(work, request.resume, report, experiment.Record(recorder, keep))
+        record = experiment.Record(recorder, keep, num_recorded)
+        summary = experiment.run(work, request.resume, report, record)
     final = summary["last"]["sampled"]["mean"]
     request.tell(f"{env.return_name} of the final policy: {final:.3f}")
-    notes = {"algorithm": "sable", "config": configs.to_dict(config), "steps": request.rows}
-    yield from recorder.parts(env.spec, "recording", notes)
+    notes = {
+        "algorithm": "sable",
+        "config": configs.to_dict(config),
+        "steps": num_steps,
+        "final_return": final,
+    }
+    parts = partial(recorder.parts, env.spec, "recording", notes)
+    yield from parts() if steps is None else _draw(parts, request)
+
+
+def _draw(parts: Callable[[], Iterator[Dataset]], request: Request) -> Iterator[Dataset]:
+    """Whole episodes drawn at random from all parts; one part is held at a time."""
+    lengths = [part.episode_lengths for part in parts()]
+    if not lengths:
+        raise OryxError("no episode has ended, so there is nothing to keep; ask for more --rows")
+    drawn = subsampling.draw(np.concatenate(lengths), request.rows, request.seed)
+    borders = np.searchsorted(drawn, np.cumsum([len(each) for each in lengths]))
+    first = 0
+    for part, mine in zip(parts(), np.split(drawn, borders[:-1]), strict=True):
+        if len(mine):
+            yield subsampling.take_episodes(part, mine - first)
+        first += part.num_episodes
 
 
 def _require_same_rows(request: Request) -> None:
@@ -74,9 +104,9 @@ def _require_same_rows(request: Request) -> None:
 
 
 def roll_out(
-    policies: list[str], least_return: float | None, request: Request
+    policies: list[Path], least_return: float | None, request: Request
 ) -> Iterator[Dataset]:
-    """Whole episodes of kept policies, an equal share of the rows each.
+    """Whole episodes of policies that were kept in files, an equal share of the rows each.
 
     With `least_return` only episodes of at least that return are kept, and the share of those that
     are not is told.
@@ -104,9 +134,9 @@ def roll_out(
         yield one_part(env.spec, arrays, **notes)
 
 
-def _load(name: str, request: Request) -> KeptPolicy:
+def _load(path: Path, request: Request) -> KeptPolicy:
     if request.policy is None:
-        return policy_file.load(KEPT / f"{name}.npz")
+        return policy_file.load(path)
     run = experiment.load(request.policy)
     weights = jax.tree.map(lambda x: x[0], run.algorithm.weights(run.state.learners))
     about = {"run": str(request.policy), "config": run.config, "update": run.update}

@@ -11,6 +11,8 @@ import numpy as np
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.types import Spec
 
+TRAINING = ".training"
+"""What is added to a dataset's folder for that of the training it was recorded from."""
 Report = Callable[[int, dict[str, np.ndarray]], None]
 """`report(update, metrics)`, as the training loop gives it."""
 

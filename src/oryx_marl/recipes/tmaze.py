@@ -7,14 +7,15 @@ from oryx_marl.algorithms import sable
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.envs._tmaze_planner import BEHAVIOURS, record
 from oryx_marl.envs.tmaze import TMaze
-from oryx_marl.recipes._policies import record_training, roll_out, subsample
+from oryx_marl.recipes._policies import KEPT, record_training, roll_out, subsample
 from oryx_marl.recipes.base import Recipe, Request, one_part
 
 REPLAY = sable.Config(learning_rate=2.5e-5)
 """Slower than Sable's default on purpose: its default solves the maze after a fifth of the steps,
 and nearly all of the recording would be solved episodes. So about half of them are, as in the
 paper's recording."""
-SNAPSHOTS = ["tmaze-early", "tmaze-middle", "tmaze-late", "tmaze-final"]
+FAMILIES = ("tmaze",)
+SNAPSHOTS = [KEPT / f"tmaze-{when}.npz" for when in ("early", "middle", "late", "final")]
 
 
 def plan(behaviour: str, request: Request) -> Iterator[Dataset]:
@@ -55,3 +56,7 @@ RECIPES = {
         run=partial(roll_out, SNAPSHOTS, None),
     ),
 }
+
+
+def find_family(name: str) -> dict[str, Recipe]:
+    return RECIPES if name in FAMILIES else {}

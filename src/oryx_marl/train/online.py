@@ -96,6 +96,8 @@ class Live:
     recorder: Recorder | None = None
     keep: Callable[[int, Any], None] = lambda update, weights: None
     """`keep(update, weights)` is shown the recorded seed's weights after each call."""
+    num_recorded: int | None = None
+    """Environments that are recorded, if not all: they are as good a sample as any."""
 
     def init(self, algorithm: Algorithm, learners: Any, keys: jax.Array) -> Actors:
         if self.recorder is not None and len(keys) != 1:
@@ -111,9 +113,11 @@ class Live:
         keys: jax.Array,
         first: int,
     ) -> tuple[Any, Actors, Metrics]:
-        record = self.recorder is not None
+        recorded = 0
+        if self.recorder is not None:
+            recorded = self.num_recorded or algorithm.batch_size
         learners, world, metrics, steps = run_rollouts(
-            algorithm, self.env, num_updates, record, learners, world, keys, jnp.asarray(first)
+            algorithm, self.env, num_updates, recorded, learners, world, keys, jnp.asarray(first)
         )
         if self.recorder is not None:
             self.recorder.append(first + num_updates, _by_env(steps))
@@ -146,14 +150,14 @@ def _init_actors(algorithm: Algorithm, env: Env, learners: Any, keys: jax.Array)
 
 @partial(
     jax.jit,
-    static_argnames=("algorithm", "env", "num_updates", "record"),
+    static_argnames=("algorithm", "env", "num_updates", "recorded"),
     donate_argnames=("learners", "actors"),
 )
 def run_rollouts(
     algorithm: Algorithm,
     env: Env,
     num_updates: int,
-    record: bool,
+    recorded: int,
     learners: Any,
     actors: Actors,
     keys: jax.Array,
@@ -161,7 +165,7 @@ def run_rollouts(
 ) -> tuple[Any, Actors, Metrics, Steps | None]:
     """`num_updates` times a roll-out and an update on it, for all seeds.
 
-    With `record` every step comes back too, [S, U, T, B, ...].
+    Every step of the first `recorded` environments comes back too, [S, U, T, B, ...].
     """
 
     def one_seed(learner: Any, actors: Actors, key: jax.Array) -> tuple:
@@ -177,7 +181,8 @@ def run_rollouts(
             learner, metrics = algorithm.update(learner, experience, update_key)
             metrics["return"] = actors.latest_return
             metrics["episodes"] = actors.latest_ended
-            return (learner, actors), (metrics, steps if record else None)
+            kept = jax.tree.map(lambda x: x[:, :recorded], steps) if recorded else None
+            return (learner, actors), (metrics, kept)
 
         numbers = first + 1 + jnp.arange(num_updates)
         (learner, actors), (metrics, steps) = jax.lax.scan(one_update, (learner, actors), numbers)

@@ -1,0 +1,77 @@
+"""Data of Connector and SMAX by recipe: a part of a recorded training, and its last policy."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jumanji")
+
+from oryx_marl.algorithms import sable
+from oryx_marl.data import catalog
+from oryx_marl.errors import OryxError
+from oryx_marl.eval import record
+from oryx_marl.networks.sable import NetworkConfig
+from oryx_marl.recipes import _scenarios, connector, smax
+
+NAME = "con-4x4x2a"
+"""None of the listed ones."""
+ROWS = 300
+TINY = sable.Config(network=NetworkConfig(width=8), num_envs=8, rollout_length=25, minibatches=2)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """Both datasets of a small board, and what was told while they were made."""
+    root, told = tmp_path_factory.mktemp("data"), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_scenarios, "STEPS", 2_000)
+        patch.setattr(connector, "TRAINING", TINY)
+        patch.setattr(record, "EPISODES_PER_CALL", 64)
+        for variant in ("replay", "expert"):
+            catalog.make(f"{NAME}/{variant}", root, rows=ROWS, tell=told.append)
+    return root, told
+
+
+def test_a_part_of_a_training_is_kept(made: tuple[Path, list[str]]) -> None:
+    root, told = made
+    found = catalog.open(f"{NAME}/replay", root)
+    assert ROWS <= found.num_rows < ROWS + 16  # whole episodes, of at most 4 x 4 steps
+    assert found.rewards.shape[1] == 2
+    assert found.state is not None
+    np.testing.assert_array_equal(found.state, found.observations.reshape(found.num_rows, -1))
+    assert found.origin["steps"] == 2_000
+    assert found.origin["final_return"] == pytest.approx(float(told[0].split()[-1]), abs=1e-3)
+    ends = np.append(found.episode_starts[1:], found.num_rows) - 1
+    assert (found.terminals | found.truncations)[ends].all()
+
+
+def test_few_environments_are_recorded(made: tuple[Path, list[str]]) -> None:
+    """Two of eight hold 500 of 2,000 steps: 1.1 times what is asked for, rounded up."""
+    root, _ = made
+    found = catalog.open(f"{NAME}/replay", root)
+    assert found.num_episodes < 500 / 2
+
+
+def test_its_last_policy_acts(made: tuple[Path, list[str]]) -> None:
+    root, _ = made
+    expert = catalog.open(f"{NAME}/expert", root)
+    assert ROWS <= expert.num_rows < ROWS + 16
+    assert expert.origin["policies"][0]["steps"] == 2_000
+    assert expert.origin["policies"][0]["update"] == 10
+
+
+def test_who_has_no_policy_is_told_how_to_get_one(tmp_path: Path) -> None:
+    with pytest.raises(OryxError, match=f"make {NAME}/replay first"):
+        catalog.make(f"{NAME}/expert", tmp_path)
+    with pytest.raises(OryxError, match="boards are square"):
+        catalog.make("con-4x5x2a/replay", tmp_path)
+    with pytest.raises(OryxError, match="there is no recipe for 'con-4x4x2a/other'"):
+        catalog.make(f"{NAME}/other", tmp_path)
+
+
+def test_the_papers_scenarios_are_listed(tmp_path: Path) -> None:
+    listed = {entry.name for entry in catalog.names(tmp_path)}
+    for family in (*connector.FAMILIES, *smax.FAMILIES):
+        assert {f"{family}/replay", f"{family}/expert"} <= listed
+    assert not catalog.is_made_quickly("con-5x5x3a/replay", tmp_path)
