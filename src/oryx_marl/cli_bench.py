@@ -10,7 +10,8 @@ from rich.console import Console
 from oryx_marl import registry
 from oryx_marl.bench import published, suite
 from oryx_marl.bench import table as tables
-from oryx_marl.bench.runner import Bench, make_table
+from oryx_marl.bench.runner import Bench
+from oryx_marl.bench.summary import make_table
 from oryx_marl.errors import OryxError
 from oryx_marl.train.loop import StoppedError
 from oryx_marl.train.progress import training_bar

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,9 @@ import pytest
 
 from oryx_marl.algorithms import bc, oryx
 from oryx_marl.bench import suite as suites
-from oryx_marl.bench import table
-from oryx_marl.bench.runner import SPENT, Bench, make_table
+from oryx_marl.bench.runner import SPENT, Bench
 from oryx_marl.bench.suite import Suite, Variant
+from oryx_marl.bench.summary import make_table
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.recurrent import RecurrentConfig
 from oryx_marl.networks.sable import NetworkConfig
@@ -101,48 +102,17 @@ def test_scores_in_the_layout_of_marl_eval(finished: Path) -> None:
     assert set(algorithms["BC"]) == {"seed_0", "seed_1"}
 
 
-def record(name: str, sampled: list[float], greedy: list[float]) -> dict[str, Any]:
-    scores = {"last": {"sampled": {"per_seed": sampled}, "greedy": {"per_seed": greedy}}}
-    return {"variant": name, "scores": scores, "acting": {}, "wall_seconds": 90.0}
-
-
-def test_the_table_marks_the_best_and_stands_beside_the_paper() -> None:
-    """I-ICQ is far below; MAICQ is within the noise of Oryx, so it gets a star."""
-    data = "tmaze/expert"
-    records = {
-        ("Oryx", data): record("Oryx", [0.9, 1.0, 0.95], [1.0, 1.0, 1.0]),
-        ("I-ICQ", data): record("I-ICQ", [0.1, 0.2, 0.15], [0.0, 0.0, 0.0]),
-        ("MAICQ", data): record("MAICQ", [0.9, 0.96, 0.93], [0.0, 1.0, 1.0]),
-    }
-    found = make_table(suites.load("tmaze"), records)
-    kinds = ("sampled", "greedy", "paper", "minutes")
-    assert found.columns == [f"expert, {kind}" for kind in kinds]
-    cells = {row.labels[0]: row.cells for row in found.rows}
-    assert list(cells) == ["Oryx", "I-ICQ", "MAICQ"]
-    best, worse, alike = (cells[name][0] for name in cells)
-    assert best is not None
-    assert worse is not None
-    assert alike is not None
-    assert (best.best, best.star) == (True, False)
-    assert (worse.best, worse.star) == (False, False)
-    assert (alike.best, alike.star) == (False, True)
-    assert cells["Oryx"][2] == table.Cell(0.94, 0.03)
-    assert cells["I-ICQ"][2] == table.Cell(0.0, 0.0)
-    assert cells["I-ICQ"][3] == table.Cell(1.5, decimals=1)
-
-
-def test_all_that_are_best_in_the_printed_digits_are_marked() -> None:
-    """0.998 is printed as 1.00, as 1.000 is; 0.99 is not."""
-    data = "tmaze/expert"
-    scores = {
-        "Oryx": [0.998, 0.998, 0.998],
-        "I-ICQ": [1.0, 1.0, 1.0],
-        "MAICQ": [0.97, 1.0, 1.0],
-    }
-    records = {(name, data): record(name, each, each) for name, each in scores.items()}
-    cells = {row.labels[0]: row.cells[0] for row in make_table(suites.load("tmaze"), records).rows}
-    marks = {name: (cell.best, cell.star) for name, cell in cells.items() if cell is not None}
-    assert marks == {"Oryx": (True, False), "I-ICQ": (True, False), "MAICQ": (False, True)}
+def test_what_scores_are_measured_against(tmp_path: Path) -> None:
+    """The planner solves every episode; nobody trained an expert there."""
+    scaling = replace(TINY, is_scaling=True, variants={"BC": TINY.variants["BC"]})
+    work = replace(bench(tmp_path), suite=scaling)
+    work.run()
+    (record,) = work.records().values()
+    assert record["num_agents"] == 2
+    assert record["references"] == {"random": 0.0, "data": 1.0, "expert": None}
+    assert "0: random, 1: expert" in (tmp_path / "out" / "figure.svg").read_text()
+    header = (tmp_path / "out" / "table.md").read_text().splitlines()[0]
+    assert header == "| dataset | algorithm | sampled | greedy | random | data | minutes |"
 
 
 def test_cells_are_chosen_by_name() -> None:

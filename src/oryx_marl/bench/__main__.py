@@ -5,7 +5,8 @@ import argparse
 from pathlib import Path
 
 from oryx_marl.bench import suite, table
-from oryx_marl.bench.runner import Bench, make_table
+from oryx_marl.bench.runner import Bench
+from oryx_marl.bench.summary import make_table
 
 
 def main() -> None:

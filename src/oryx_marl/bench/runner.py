@@ -1,4 +1,4 @@
-"""Runs the cells of a suite, keeps a record of each, and makes the table of them."""
+"""Runs the cells of a suite, and keeps a record of each and the tables of all."""
 
 import json
 import os
@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +15,25 @@ import jax
 import numpy as np
 
 from oryx_marl import experiment
-from oryx_marl.bench import published, statistics, table
+from oryx_marl.bench import summary, table
 from oryx_marl.bench.suite import Suite
 from oryx_marl.data import catalog
+from oryx_marl.data.dataset import Dataset
 from oryx_marl.envs import base
 from oryx_marl.errors import OryxError
 from oryx_marl.eval.evaluator import Evaluator
+from oryx_marl.eval.rollout import rollout
+from oryx_marl.eval.uniform import uniform_policy
 from oryx_marl.experiment import EvaluationSettings, Experiment
 from oryx_marl.train.loop import TrainSettings
 from oryx_marl.train.run import Run
 
 Report = Callable[[int, dict[str, np.ndarray]], None]
-CELLS, MARL_EVAL = "cells", "marl_eval.json"
+CELLS, MARL_EVAL, FIGURE = "cells", "marl_eval.json", "figure.svg"
 SPENT = "seconds_spent.json"
 """File in a run's folder: seconds that all processes so far have spent on it."""
-LEAST_SEEDS = 3
-"""Below, nothing is marked as best or as good: a test on two seeds finds nothing."""
+RANDOM_SEED = 0
+"""Of the random agents that scores are measured against."""
 
 
 def _unwatched(title: str, total: int) -> AbstractContextManager[Report]:
@@ -71,11 +75,13 @@ class Bench:
     def write_tables(self) -> None:
         """The table as Markdown and CSV, and all scores as marl-eval reads them."""
         records = self.records()
-        found = make_table(self.suite, records)
+        found = summary.make_table(self.suite, records)
         missing = "; ".join(f"{variant} on `{data}`" for variant, data in self.missing())
         note = f"\nNot run yet: {missing}.\n" if missing else ""
         _write_text(self.out / "table.md", table.markdown(found) + note)
         _write_text(self.out / "table.csv", table.csv(found))
+        if self.suite.is_scaling:
+            _write_text(self.out / FIGURE, summary.make_figure(self.suite, records))
         merged: dict[str, Any] = {}
         for record in records.values():
             for environment, tasks in record["marl_eval"].items():
@@ -102,21 +108,23 @@ class Bench:
             evaluate_every=suite.log_every * 4,
             checkpoint_every=suite.log_every * 4,
         )
+        data = catalog.open(dataset)
         work = Experiment(
             chosen.algorithm,
             chosen.config,
-            catalog.open(dataset),
+            data,
             run.folder,
             settings,
             EvaluationSettings(episodes=suite.episodes, replays=0),
         )
+        references = _references(data, suite.episodes) if suite.is_scaling else {}
         with self.watch(f"{variant} on {dataset}", suite.updates) as report:
 
             def on_progress(update: int, metrics: dict[str, np.ndarray]) -> None:
                 run.write(SPENT, seconds())
                 report(update, metrics)
 
-            summary = experiment.run(work, resume=True, on_progress=on_progress)
+            scores = experiment.run(work, resume=True, on_progress=on_progress)
         lines = list(run.rows("metrics.jsonl"))
         evaluations = list(run.rows("evaluations.jsonl"))
         return {
@@ -130,7 +138,9 @@ class Bench:
                 name: float(np.mean(values)) for name, values in lines[-1]["metrics"].items()
             },
             "curve": [[row["update"], float(np.mean(row["returns"]))] for row in evaluations],
-            "scores": summary,
+            "num_agents": data.spec.num_agents,
+            "references": references,
+            "scores": scores,
             "acting": _act_otherwise(work, chosen.acting, suite.episodes),
             "marl_eval": run.read("eval.json"),
         }
@@ -159,68 +169,22 @@ def _act_otherwise(work: Experiment, acting: Any, episodes: int) -> dict[str, An
     return scores
 
 
-def make_table(suite: Suite, records: dict[tuple[str, str], dict[str, Any]]) -> table.Table:
-    """Algorithms down; for each dataset our sampled and greedy scores, minutes, and the paper's."""
-    entries = []
-    for dataset in suite.datasets:
-        data = dataset.split("/")[1]
-        rows = {
-            name: scores
-            for (_, of), record in records.items()
-            if of == dataset
-            for name, scores in {record["variant"]: record["scores"], **record["acting"]}.items()
-        }
-        for acting in ("sampled", "greedy"):
-            runs = {name: np.array(s["last"][acting]["per_seed"]) for name, s in rows.items()}
-            for name, cell in _compare(runs).items():
-                entries.append(table.Entry((name,), f"{data}, {acting}", cell))
-        for (name, of), record in records.items():
-            if of == dataset:
-                cell = table.Cell(record["wall_seconds"] / 60, decimals=1)
-                entries.append(table.Entry((name,), f"{data}, minutes", cell))
-        for score in _published(dataset):
-            if score.algorithm in rows:
-                cell = table.Cell(score.mean, score.std)
-                entries.append(table.Entry((score.algorithm,), f"{data}, paper", cell))
-    if not entries:
-        raise OryxError(f"nothing of suite '{suite.name}' is finished yet")
-    order = [name for variant, v in suite.variants.items() for name in (variant, *v.acting)]
-    entries.sort(key=lambda entry: order.index(entry.row[0]))
-    columns = [
-        f"{dataset.split('/')[1]}, {kind}"
-        for dataset in suite.datasets
-        for kind in ("sampled", "greedy", "paper", "minutes")
-    ]
-    found = table.arrange(["algorithm"], entries)
-    return table.choose_columns(found, columns)
+@partial(jax.jit, static_argnums=(0, 1))
+def _random_returns(env: base.Env, episodes: int, key: jax.Array) -> jax.Array:
+    return rollout(env, uniform_policy(env.spec), key, episodes)[0].returns
 
 
-def _compare(runs: dict[str, np.ndarray]) -> dict[str, table.Cell]:
-    """Mean and spread of each, the best and those not significantly worse marked.
+def _references(data: Dataset, episodes: int) -> dict[str, float | None]:
+    """What a score is measured against: mean returns of random agents, the data, and the expert.
 
-    What is as high as the best in the digits that are printed is marked as best too.
+    The expert is the policy at the end of the training that was recorded.
     """
-    found = {name: statistics.mean_std(scores) for name, scores in runs.items()}
-    cells = {name: table.Cell(each.mean, each.std) for name, each in found.items()}
-    if len(runs) < 2 or min(map(len, runs.values())) < LEAST_SEEDS:
-        return cells
-    ranking = statistics.not_significantly_worse(found)
-    highest = cells[ranking.best].mean_text
+    random = _random_returns(base.make(data.spec), episodes, jax.random.key(RANDOM_SEED))
     return {
-        name: cell._replace(
-            best=cell.mean_text == highest,
-            star=cell.mean_text != highest and name in ranking.alike,
-        )
-        for name, cell in cells.items()
+        "random": float(np.asarray(random, np.float64).mean()),
+        "data": float(data.episode_returns.mean()),
+        "expert": data.origin.get("final_return"),
     }
-
-
-def _published(dataset: str) -> list[published.Score]:
-    environment, quality = dataset.split("/")
-    try:
-        return published.scores(environment=environment, dataset=quality)
-    except OryxError:  # the paper has nothing on this one
-        return []
 
 
 def _plain(name: str) -> str:

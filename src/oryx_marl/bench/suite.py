@@ -33,10 +33,15 @@ class Suite:
     seeds: int = 10
     episodes: int = 320
     log_every: int = 2_500
+    order: tuple[tuple[str, str], ...] = ()
+    """The cells, where they are not every variant on every dataset."""
+    is_scaling: bool = False
+    """Whether datasets differ in the number of agents: scores are normalised and make a figure."""
 
     def cells(self) -> list[tuple[str, str]]:
         """(variant, dataset), all datasets of a variant before the next."""
-        return [(variant, dataset) for variant in self.variants for dataset in self.datasets]
+        every = ((variant, dataset) for variant in self.variants for dataset in self.datasets)
+        return list(self.order or every)
 
     def choose(self, only: tuple[str, ...]) -> list[tuple[str, str]]:
         """The cells whose variant or dataset is named, or all."""

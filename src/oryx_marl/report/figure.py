@@ -1,7 +1,8 @@
 """Pictures for documents: each one SVG file that needs no style sheet."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,15 @@ Line = tuple[np.ndarray, np.ndarray]
 """Places and heights of its points."""
 
 
+class Point(NamedTuple):
+    """A value with its interval."""
+
+    at: float
+    value: float
+    low: float
+    high: float
+
+
 def lines(title: str, across_title: str, up_title: str, series: Mapping[str, Line]) -> str:
     """One line per entry, named in a legend."""
     across = axis([0.0, *np.concatenate([x for x, _ in series.values()]).tolist()], is_tight=True)
@@ -24,17 +34,49 @@ def lines(title: str, across_title: str, up_title: str, series: Mapping[str, Lin
     drawing = []
     for number, (name, (x, y)) in enumerate(series.items()):
         colour = COLOURS[number % len(COLOURS)]
-        points = " ".join(f"{_x(across, a):.1f},{_y(up, b):.1f}" for a, b in zip(x, y, strict=True))
+        path = " ".join(f"{_x(across, a):.1f},{_y(up, b):.1f}" for a, b in zip(x, y, strict=True))
         drawing.append(
-            f'<polyline fill="none" stroke="{colour}" stroke-width="1.8" points="{points}"/>'
+            f'<polyline fill="none" stroke="{colour}" stroke-width="1.8" points="{path}"/>'
         )
-        place = WIDTH - RIGHT - 110, HEIGHT - BOTTOM - 14 - 18 * (len(series) - 1 - number)
-        drawing.append(
-            f'<path d="M{place[0]} {place[1] - 4}h22" stroke="{colour}" stroke-width="3"/>'
-            f'<text x="{place[0] + 28}" y="{place[1]}">{escape(name)}</text>'
-        )
+        drawing.append(_key(name, colour, len(series) - 1 - number))
     labels = {across.label(tick): _x(across, tick) for tick in across.ticks}
     return _frame(title, across_title, up_title, labels, up, "".join(drawing))
+
+
+def points(
+    title: str, across_title: str, up_title: str, series: Mapping[str, Sequence[Point]]
+) -> str:
+    """One line per entry through its points, each with its interval; entries stand side by side."""
+    found = [point for each in series.values() for point in each]
+    across = axis([0.0, *(point.at for point in found)], is_tight=True)
+    up = axis([0.0, *(value for point in found for value in (point.low, point.high))])
+    drawing = []
+    for number, (name, each) in enumerate(series.items()):
+        colour = COLOURS[number % len(COLOURS)]
+        aside = 4 * (number - (len(series) - 1) / 2)
+        places = [(_x(across, point.at) + aside, point) for point in each]
+        line = " ".join(f"{x:.1f},{_y(up, point.value):.1f}" for x, point in places)
+        drawing.append(
+            f'<polyline fill="none" stroke="{colour}" stroke-width="1.8" points="{line}"/>'
+        )
+        for x, point in places:
+            drawing.append(
+                f'<path d="M{x:.1f} {_y(up, point.low):.1f}V{_y(up, point.high):.1f}" '
+                f'stroke="{colour}" stroke-width="1.4"/>'
+                f'<circle cx="{x:.1f}" cy="{_y(up, point.value):.1f}" r="3" fill="{colour}"/>'
+            )
+        drawing.append(_key(name, colour, len(series) - 1 - number))
+    labels = {across.label(tick): _x(across, tick) for tick in across.ticks}
+    return _frame(title, across_title, up_title, labels, up, "".join(drawing))
+
+
+def _key(name: str, colour: str, from_below: int) -> str:
+    """An entry of the legend."""
+    x, y = WIDTH - RIGHT - 110, HEIGHT - BOTTOM - 14 - 18 * from_below
+    return (
+        f'<path d="M{x} {y - 4}h22" stroke="{colour}" stroke-width="3"/>'
+        f'<text x="{x + 28}" y="{y}">{escape(name)}</text>'
+    )
 
 
 def bars(title: str, across_title: str, up_title: str, counts: Mapping[str, float]) -> str:

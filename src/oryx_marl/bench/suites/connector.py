@@ -1,0 +1,47 @@
+"""Connector from 3 to 50 agents: does coordination hold as the team grows?"""
+
+from dataclasses import replace
+
+from oryx_marl.bench.suite import Suite
+from oryx_marl.bench.suites import _scaling
+from oryx_marl.recipes import connector
+
+FIRST = ("con-5x5x3a", "con-10x10x10a", "con-15x15x23a", "con-25x25x50a")
+"""Those that show the curve, before the sizes between them."""
+LATER = tuple(name for name in connector.FAMILIES if name not in FIRST)
+SMALL = FIRST[:3]
+"""Where the baselines of the paper's appendix are run."""
+
+SUITE = Suite(
+    "connector",
+    tuple(f"{name}/replay" for name in connector.FAMILIES),
+    _scaling.VARIANTS,
+    updates=50_000,
+    seeds=3,
+    log_every=1_250,
+    order=tuple(
+        (variant, f"{scenario}/replay")
+        for variants, scenarios in (
+            (("Oryx", "MAICQ"), FIRST),
+            (("I-ICQ",), FIRST),
+            (("Oryx", "MAICQ", "I-ICQ"), LATER),
+            (("BC",), connector.FAMILIES),
+            (("IQL-CQL", "MADT"), SMALL),
+            (("Oryx, the paper's settings",), FIRST),
+        )
+        for scenario in scenarios
+        for variant in variants
+    ),
+    is_scaling=True,
+)
+QUICK = replace(
+    SUITE,
+    name="connector-quick",
+    datasets=("con-5x5x3a/expert",),
+    variants=_scaling.QUICK,
+    updates=1_000,
+    seeds=2,
+    episodes=160,
+    log_every=100,
+    order=(),
+)
