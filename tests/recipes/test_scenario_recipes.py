@@ -1,5 +1,7 @@
 """Data of Connector and SMAX by recipe: a part of a recorded training, and its last policy."""
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,9 +26,12 @@ TINY = sable.Config(network=NetworkConfig(width=8), num_envs=8, rollout_length=2
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     """Both datasets of a small board, and what was told while they were made."""
     root, told = tmp_path_factory.mktemp("data"), []
+    recipes = _scenarios.make(NAME, 10)
+    record_some = partial(recipes["replay"].run.func, NAME, 2_000)
+    small = {**recipes, "replay": replace(recipes["replay"], run=record_some)}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_scenarios, "STEPS", 2_000)
-        patch.setattr(connector, "TRAINING", TINY)
+        patch.setattr(_scenarios, "CONFIG", TINY)
+        patch.setattr(connector, "find_family", lambda name: small if name == NAME else {})
         patch.setattr(record, "EPISODES_PER_CALL", 64)
         for variant in ("replay", "expert"):
             catalog.make(f"{NAME}/{variant}", root, rows=ROWS, tell=told.append)

@@ -7,20 +7,22 @@ from oryx_marl.algorithms import sable
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.envs import base
 from oryx_marl.errors import OryxError
+from oryx_marl.networks.sable import NetworkConfig
 from oryx_marl.recipes._policies import KEPT, record_training, roll_out
 from oryx_marl.recipes.base import TRAINING, Recipe, Request
 
-STEPS = 20_000_000
-"""Of the training that is recorded."""
+CONFIG = sable.Config(
+    network=NetworkConfig(num_heads=4), num_envs=256, rollout_length=16, learning_rate=2e-4
+)
+"""Of all trainings: small steps, and many of them."""
 
 
-def make(scenario: str, config: sable.Config) -> dict[str, Recipe]:
-    """`replay` and `expert` of a scenario; the settings are those of the training."""
+def make(scenario: str, million_steps: int) -> dict[str, Recipe]:
+    """`replay` and `expert` of a scenario that Sable learns in so many steps."""
     return {
         "replay": Recipe(
-            description=f"a million of the {STEPS // 10**6} million steps in which Sable learns "
-            "(hours without a GPU)",
-            run=partial(_record, scenario, config),
+            description=f"a million of the {million_steps} million steps in which Sable learns",
+            run=partial(_record, scenario, million_steps * 10**6),
             rows=1_000_000,
             is_quick=False,
         ),
@@ -32,8 +34,8 @@ def make(scenario: str, config: sable.Config) -> dict[str, Recipe]:
     }
 
 
-def _record(scenario: str, config: sable.Config, request: Request) -> Iterator[Dataset]:
-    return record_training(base.make_named(scenario), config, request, STEPS)
+def _record(scenario: str, steps: int, request: Request) -> Iterator[Dataset]:
+    return record_training(base.make_named(scenario), CONFIG, request, steps)
 
 
 def _act(scenario: str, request: Request) -> Iterator[Dataset]:
