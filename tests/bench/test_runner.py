@@ -11,9 +11,10 @@ import pytest
 
 from oryx_marl.algorithms import bc, oryx
 from oryx_marl.bench import suite as suites
-from oryx_marl.bench.runner import SPENT, Bench
+from oryx_marl.bench.runner import SPENT, Bench, _references
 from oryx_marl.bench.suite import Suite, Variant
 from oryx_marl.bench.summary import make_table
+from oryx_marl.data import catalog
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.recurrent import RecurrentConfig
 from oryx_marl.networks.sable import NetworkConfig
@@ -111,6 +112,12 @@ def test_what_scores_are_measured_against(tmp_path: Path) -> None:
     assert record["num_agents"] == 2
     assert record["references"] == {"random": 0.0, "data": 1.0, "expert": None}
     assert "0: random, 1: expert" in (tmp_path / "out" / "figure.svg").read_text()
+    dataset = catalog.open("tmaze/planner-expert")
+    for last, expert in ((1.2, 1.2), (1.05, None)):  # well above the data, and not
+        trained = replace(dataset, origin={"final_return": last})
+        assert _references(trained, 4)["expert"] == expert
+    acted = replace(dataset, origin={"policies": [{}]})
+    assert _references(acted, 4)["expert"] == 1.0
     header = (tmp_path / "out" / "table.md").read_text().splitlines()[0]
     assert header == "| dataset | algorithm | sampled | greedy | random | data | minutes |"
 

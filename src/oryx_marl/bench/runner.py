@@ -32,6 +32,8 @@ Report = Callable[[int, dict[str, np.ndarray]], None]
 CELLS, MARL_EVAL, FIGURE = "cells", "marl_eval.json", "figure.svg"
 SPENT = "seconds_spent.json"
 """File in a run's folder: seconds that all processes so far have spent on it."""
+LEAST_LEAD = 0.1
+"""Of an expert before the data of its training."""
 RANDOM_SEED = 0
 """Of the random agents that scores are measured against."""
 
@@ -177,13 +179,20 @@ def _random_returns(env: base.Env, episodes: int, key: jax.Array) -> jax.Array:
 def _references(data: Dataset, episodes: int) -> dict[str, float | None]:
     """What a score is measured against: mean returns of random agents, the data, and the expert.
 
-    The expert is the policy at the end of the training that was recorded.
+    The expert is the policy that acted, or the one at the end of the training that was recorded.
+    That one must be well above the data: an undertrained one would flatter every score.
     """
     random = _random_returns(base.make(data.spec), episodes, jax.random.key(RANDOM_SEED))
+    logged = float(data.episode_returns.mean())
+    last = data.origin.get("final_return")
+    if last is None:
+        expert = logged if len(data.origin.get("policies", ())) == 1 else None
+    else:
+        expert = last if last >= logged + LEAST_LEAD else None
     return {
         "random": float(np.asarray(random, np.float64).mean()),
-        "data": float(data.episode_returns.mean()),
-        "expert": data.origin.get("final_return"),
+        "data": logged,
+        "expert": expert,
     }
 
 

@@ -29,8 +29,8 @@ def make_figure(suite: Suite, records: Records) -> str:
     series: dict[str, list[figure.Point]] = {}
     for (variant, _), record in records.items():
         score = record["scores"]["last"]["sampled"]
-        ends = np.array([score["mean"], score["low"], score["high"]])
-        shares = _normalise(ends, record["references"])
+        ends = [score["mean"] if score[end] is None else score[end] for end in ("low", "high")]
+        shares = _normalise(np.array([score["mean"], *ends]), record["references"])
         if shares is not None:
             point = figure.Point(record["num_agents"], *shares.tolist())
             series.setdefault(variant, []).append(point)
