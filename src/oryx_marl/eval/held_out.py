@@ -20,6 +20,7 @@ from oryx_marl.data.subsample import take_episodes
 from oryx_marl.errors import OryxError
 from oryx_marl.eval import metrics
 from oryx_marl.ops.distributions import take_action
+from oryx_marl.train import devices
 from oryx_marl.train.seeds import over_seeds
 from oryx_marl.types import Window
 
@@ -61,7 +62,8 @@ def score(algorithm: Algorithm, weights: Any, parts: Parts) -> dict[str, Any]:
     """
     assert parts.hold is not None
     needs_returns = getattr(algorithm, "needs_returns_to_go", False)
-    found = jax.device_get(_score(algorithm, weights, put_on_device(parts.hold, needs_returns)))
+    held = put_on_device(parts.hold, needs_returns, devices.everywhere())
+    found = jax.device_get(_score(algorithm, weights, held))
     return {
         "episodes": parts.hold.num_episodes,
         "steps": parts.hold.num_rows,

@@ -25,8 +25,9 @@ class RecurrentConfig:
     """Features of the memory."""
 
     def __post_init__(self) -> None:
-        if min(self.linear_width, self.recurrent_width) < 1:
-            raise OryxError("linear_width and recurrent_width must be at least 1")
+        for name in ("linear_width", "recurrent_width"):
+            if getattr(self, name) < 1:
+                raise OryxError(f"{name} must be at least 1, got {getattr(self, name)}")
 
 
 class RecurrentNetwork(eqx.Module):
