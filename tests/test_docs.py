@@ -37,6 +37,7 @@ def benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_results_tables_are_generated(benchmarks: None) -> None:
+    import online
     import speed_tables
     import tmaze_paper
     import tmaze_planner
@@ -46,6 +47,8 @@ def test_results_tables_are_generated(benchmarks: None) -> None:
     assert tables["tmaze_main"] in README
     for table in tables.values():
         assert table in (ROOT / "docs" / "tmaze.md").read_text()
+    for table in online.tables().values():
+        assert table in (ROOT / "docs" / "scaling.md").read_text()
     for table in speed_tables.tables(ROOT / "results" / "speed").values():
         assert table in (ROOT / "docs" / "performance.md").read_text()
 

@@ -1,0 +1,98 @@
+"""What online learners have reached, and the data of their trainings, for docs/scaling.md.
+
+    python benchmarks/online.py keep DATASET    # after oryx data make DATASET
+    python benchmarks/online.py tables
+
+`keep` makes the last policy of a recorded training that of the recipes (recipes/kept/), and writes
+its scores, curve and settings and the statistics of the data to results/online/.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from documents import insert
+from oryx_marl import experiment
+from oryx_marl.bench import published
+from oryx_marl.data import catalog, stats
+from oryx_marl.envs import base
+from oryx_marl.recipes._policies import KEPT
+from oryx_marl.recipes.base import TRAINING
+from oryx_marl.train import policy_file
+from oryx_marl.train.run import Run
+
+RESULTS = Path(__file__).parent.parent / "results"
+RECORDS = RESULTS / "online"
+STATISTICS = ("fingerprint", "transitions", "episodes", "returns", "lengths")
+
+
+def keep(dataset: str) -> Path:
+    """Writes both files and returns the record's."""
+    folder = catalog.find(dataset)
+    run = folder.with_name(folder.name + TRAINING) / "run"
+    data, loaded, files = catalog.open(folder), experiment.load(run), Run(run)
+    name = base.make(loaded.spec).name
+    steps = loaded.config["steps_per_update"]
+    weights = jax.tree.map(lambda x: x[0], loaded.algorithm.weights(loaded.state.learners))
+    about = {"seed": loaded.config["seeds"][0], "steps": loaded.update * steps}
+    algorithm = loaded.config["algorithm"]
+    policy_file.save(KEPT / f"{name}.npz", algorithm, loaded.algorithm, weights, about)
+    found, first = stats.describe(data), data.rewards[:, 0].astype(np.float64)
+    record = {
+        "scenario": name,
+        "num_agents": loaded.spec.num_agents,
+        "command": data.origin["command"],
+        "commit": data.origin["commit"],
+        **loaded.config,
+        "seconds": list(files.rows("metrics.jsonl"))[-1]["seconds"],
+        "scores": files.read("summary.json"),
+        "curve": [
+            [row["update"] * steps, float(np.mean(row["returns"]))]
+            for row in files.rows("evaluations.jsonl")
+        ],
+        "data": {each: found[each] for each in STATISTICS}
+        | {"first_agent": float(np.add.reduceat(first, data.episode_starts).mean())},
+    }
+    RECORDS.mkdir(parents=True, exist_ok=True)
+    path = RECORDS / f"{name}.json"
+    path.write_text(json.dumps(record, indent=1) + "\n")
+    return path
+
+
+def tables(records: Path = RECORDS) -> dict[str, str]:
+    """Every generated table by the name of its marker."""
+    found = [json.loads(path.read_text()) for path in records.glob("*.json")]
+    found.sort(key=lambda record: (record["scenario"][:3], record["num_agents"]))
+    random = json.loads((RESULTS / "random_scores.json").read_text())
+    header = "| scenario | steps | random | data | expert | data, first agent | paper's data |"
+    rows = [_row(record, random[record["scenario"]]["return"]) for record in found]
+    return {"online": "\n".join([header, "|---" + "|---:" * 6 + "|", *rows])}
+
+
+def _row(record: dict[str, Any], random: float) -> str:
+    data, score = record["data"], record["scores"]["last"]["sampled"]["mean"]
+    facts = [each for each in published.datasets() if each.scenario == record["scenario"]]
+    values = [random, data["returns"]["mean"], score, data["first_agent"]]
+    cells = [f"`{record['scenario']}`", f"{record['curve'][-1][0] / 1e6:.1f} million"]
+    cells += [f"{value:.3f}" for value in values]
+    cells += [f"{facts[0].mean_return:.2f}" if facts else ""]
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("what", choices=["keep", "tables"])
+    parser.add_argument("dataset", nargs="?", help="such as con-5x5x3a/replay")
+    given = parser.parse_args()
+    if given.what == "keep":
+        print(keep(given.dataset))
+    for name, text in tables().items():
+        insert(Path("docs/scaling.md"), name, text)
+
+
+if __name__ == "__main__":
+    main()
