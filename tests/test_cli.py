@@ -140,7 +140,7 @@ def test_ctrl_c_saves_and_says_how_to_continue(finished: Path, cache: dict[str, 
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert "continue with --resume" in stderr
+    assert "continue with the same command and --resume" in stderr
     run = finished / "runs" / "stopped"
     newest = checkpoint.updates(run / "checkpoints")[-1]
     lines = (run / "metrics.jsonl").read_text().splitlines()

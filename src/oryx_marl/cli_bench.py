@@ -65,7 +65,8 @@ class BenchSuite:
                 bench.run(self.only)
             except StoppedError as stop:
                 raise StoppedError(stop.what, "the same command goes on from here") from stop
-        print(tables.plain(make_table(chosen, bench.records())))  # noqa: T201
+        if records := bench.records():
+            print(tables.plain(make_table(chosen, records)))  # noqa: T201
         if missing := bench.missing():
             names = "; ".join(f"{variant} on {data}" for variant, data in missing)
             console.print(f"not finished: {names}", highlight=False, soft_wrap=True)

@@ -16,7 +16,15 @@ from oryx_marl.errors import OryxError
 from oryx_marl.report import data_page, document
 
 console = Console()
-DRAWN = ("name", "histogram", "length_histogram", "density", "features", "action_counts")
+DRAWN = (
+    "name",
+    "histogram",
+    "length_histogram",
+    "density",
+    "features",
+    "action_counts",
+    "action_names",
+)
 """What is too long for a table."""
 
 
@@ -79,7 +87,9 @@ def _summarise(found: dict[str, Any]) -> dict[str, str]:
         told["features"] += f", {constant} of {len(features['low'])} constant"
     for agent, counts in zip(found["agents"], found["action_counts"] or (), strict=False):
         total = max(1, sum(counts))
-        told[f"actions of {agent}"] = " ".join(f"{count / total:.1%}" for count in counts)
+        names = [f"{name} " for name in found["action_names"] or ()] or [""] * len(counts)
+        shares = (f"{n}{c / total:.1%}" for n, c in zip(names, counts, strict=True))
+        told[f"actions of {agent}"] = " ".join(shares)
     return told
 
 

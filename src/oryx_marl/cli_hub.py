@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 from oryx_marl.data import catalog, hub
 from oryx_marl.data.download import download
@@ -71,7 +71,10 @@ def list_remote(as_json: bool) -> None:
     if as_json:
         print(json.dumps(entries))  # noqa: T201
         return
-    table = Table("name", "paper", "agents", "features", "actions", "transitions", "mean return")
+    width = max(len(entry["name"]) for entry in entries)  # never cut: it is what one copies
+    table = Table(Column("name", no_wrap=True, min_width=width))
+    for title in ("paper", "agents", "features", "actions", "transitions", "mean return"):
+        table.add_column(title)
     for entry in entries:
         shown = [entry.get(key) or hub.UNKNOWN for key in ("num_agents", "obs_dim")]
         actions = entry.get("legals_shape") or entry.get("actions_shape") or hub.UNKNOWN

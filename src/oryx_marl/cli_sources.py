@@ -57,7 +57,9 @@ class DataImport:
         )
         for line in _remarks(stored):
             console.print(line, highlight=False, soft_wrap=True)
-        console.print(f"look at it: oryx data info {folder}", highlight=False, soft_wrap=True)
+        for what, command in (("check it", "check"), ("look at it", "info")):
+            line = f"{what}: oryx data {command} {folder}"
+            console.print(line, highlight=False, soft_wrap=True)
 
 
 def _remarks(stored: dict[str, Any]) -> list[str]:
@@ -127,8 +129,12 @@ class DataSubsample:
     def __post_init__(self) -> None:
         if self.rows is None and self.quantiles is None and self.like is None:
             raise OryxError("say what to keep: --rows, --quantiles or --like")
-        if self.bins < 1:
-            raise OryxError(f"bins must be at least 1, got {self.bins}")
+        for name in ("bins", "rows"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise OryxError(f"{name} must be at least 1, got {value}")
+        if self.quantiles is not None:
+            subsample.require_quantiles(*self.quantiles)
 
     def run(self) -> None:
         folder = catalog.new_folder(self.name, self.root)

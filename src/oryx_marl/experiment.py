@@ -17,7 +17,7 @@ from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.data import check, stats
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.recorder import Recorder
-from oryx_marl.data.sampler import put_on_device
+from oryx_marl.data.sampler import check_length, put_on_device
 from oryx_marl.envs import base
 from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
@@ -91,6 +91,7 @@ class Experiment:
             "dataset": self.task,
             "fingerprint": None if logged is None else logged.fingerprint(),
             "spec_sha256": _hash_spec(self.learn_from.spec),
+            "action_names": None if logged is None else logged.origin.get("action_names"),
             **configs.to_dict(self.train),
             "seeds": self.train.seed_numbers,
             "config": configs.to_dict(self.config),
@@ -148,7 +149,9 @@ def _run(
 ) -> dict[str, Any]:
     spec, parts = experiment.learn_from.spec, None
     if isinstance(experiment.learn_from, Dataset):
-        parts = held_out.split(_clean(experiment), experiment.evaluation.hold_out)
+        length = algorithm.sequence_length
+        parts = held_out.split(_clean(experiment), experiment.evaluation.hold_out, length)
+        check_length(parts.learn.num_rows, length)
     source = _prepare(experiment, algorithm, folder, resume, record, parts)
     settings = experiment.train
     if not spec.environment:

@@ -23,6 +23,8 @@ class Player:
         self, loaded: experiment.Loaded, which: str, seed: int, greedy: bool, random_seed: int
     ) -> None:
         self.spec = loaded.spec
+        self.action_names: list[str] | None = loaded.config.get("action_names")
+        """What the logs called each action, where they had words for them."""
         numbers = loaded.config["seeds"]
         if seed not in numbers:
             raise OryxError(f"this run has no seed {seed}; it has {numbers}")

@@ -8,6 +8,7 @@ import pytest
 from oryx_marl.bench import suite as suites
 from oryx_marl.bench import table
 from oryx_marl.bench.summary import make_figure, make_table
+from oryx_marl.errors import OryxError
 from oryx_marl.eval.metrics import summarise
 
 
@@ -126,3 +127,5 @@ def test_the_first_cells_are_those_that_show_the_curve() -> None:
     assert len(set(connector.cells())) == len(connector.cells())
     assert {data for _, data in connector.cells()} == set(connector.datasets)
     assert len(suites.load("smax").cells()) == 12
+    with pytest.raises(OryxError, match="suite 'smax' has no small version"):
+        suites.load("smax", quick=True)

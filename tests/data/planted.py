@@ -188,6 +188,15 @@ PLANTS = {
         "no legal action", (10, 4, "bo", "legal"), "no action is legal",
         put("legal", (row(10, 4), 1), False),
     ),
+    "ids from 1 on": Plant(
+        "first action never taken", (None, None, None, "actions"), "takes 0, but 4 is taken",
+        lambda d: replace(
+            d,
+            actions=d.actions + 1,
+            legal=np.concatenate([np.ones((ROWS, 3, 1), bool), d.legal], axis=2),
+            spec=replace(d.spec, action=ActionSpace("discrete", 5)),
+        ),
+    ),
     "agent with one action": Plant(
         "agent has one action", (None, None, "bo", "actions"), "its action is 2 in every step",
         both(put("actions", (slice(None), 1), 2), put("legal", (slice(None), 1, 2), True)),

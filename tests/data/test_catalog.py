@@ -75,7 +75,7 @@ def test_other_rows_and_seed_and_root(family, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["game/none", "none", "../game/good", "/", "", "a/b/c"])
 def test_unknown_names(family, tmp_path, name):
-    with pytest.raises(OryxError, match=r"there is no dataset .*known: game/good"):
+    with pytest.raises(OryxError, match=r"there is no dataset .*game/good"):
         catalog.open(name, tmp_path)
     with pytest.raises(OryxError, match="there is no recipe"):
         catalog.make(name, tmp_path)
@@ -122,3 +122,14 @@ def test_planner_datasets_can_be_made_again(folder, tmp_path):
     assert embedded.name == name
     again = vault.read(catalog.make(name, tmp_path, seed=embedded.origin["seed"]))
     assert again.fingerprint() == embedded.fingerprint()
+
+
+def test_nearly_a_name_and_a_file(family, tmp_path):
+    with pytest.raises(
+        OryxError, match=r"there is no dataset 'game/goood'; did you mean game/good\?"
+    ):
+        catalog.open("game/goood", tmp_path)
+    log = tmp_path / "log.csv"
+    log.write_text("episode,step")
+    with pytest.raises(OryxError, match="is a file; import it first"):
+        catalog.open(log, tmp_path)

@@ -1,5 +1,6 @@
 """Held-out episodes: which they are, and how well their actions are foretold."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -12,6 +13,7 @@ from oryx_marl.algorithms import bc
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.errors import OryxError
 from oryx_marl.eval import held_out
+from oryx_marl.report import page
 from oryx_marl.train.loop import TrainSettings
 from oryx_marl.types import ActionSpace, Spec
 
@@ -47,29 +49,38 @@ def make_logs(episodes: int = 40, seed: int = 0) -> Dataset:
 
 def test_whole_episodes_are_held_out_and_none_is_lost() -> None:
     logs = make_logs()
-    parts = held_out.split(logs, 0.25)
+    parts = held_out.split(logs, 0.25, LENGTH)
     assert parts.hold is not None
     assert (parts.hold.num_episodes, parts.learn.num_episodes) == (10, 30)
     both = np.concatenate([parts.learn.observations, parts.hold.observations])
     assert sorted(map(bytes, both)) == sorted(map(bytes, logs.observations))
-    again = held_out.split(logs, 0.25).hold
+    again = held_out.split(logs, 0.25, LENGTH).hold
     assert again is not None
     assert again.fingerprint() == parts.hold.fingerprint()
 
 
 def test_held_out_only_where_it_is_needed() -> None:
     logs = make_logs(10)
-    assert held_out.split(logs, None).hold.num_episodes == 1  # type: ignore[union-attr]
-    assert held_out.split(make_logs(1), None).hold is None
-    assert held_out.split(logs, 0.0).hold is None
+    assert held_out.split(logs, None, LENGTH).hold.num_episodes == 1  # type: ignore[union-attr]
+    assert held_out.split(make_logs(1), None, LENGTH).hold is None
+    assert held_out.split(logs, 0.0, LENGTH).hold is None
     with pytest.raises(OryxError, match="leaves none of the 10 episodes"):
-        held_out.split(logs, 0.95)
+        held_out.split(logs, 0.95, LENGTH)
+
+
+def test_a_window_fits_into_what_is_held_out() -> None:
+    """A tenth of ten episodes is one, of seven steps; a window of 20 takes three."""
+    logs = make_logs(10)
+    assert held_out.split(logs, None, 20).hold.num_episodes == 3  # type: ignore[union-attr]
+    assert held_out.split(logs, None, 50).hold is None  # more than half of them
+    with pytest.raises(OryxError, match="holds out 7 steps of 'logs', but a window needs 20"):
+        held_out.split(logs, 0.1, 20)
 
 
 def test_score_counts_every_logged_action_once() -> None:
     """Of a policy with known odds: 0.7 for the first action, 0.3 for the second."""
     logs = make_logs(40)
-    parts = held_out.split(logs, 0.3)
+    parts = held_out.split(logs, 0.3, LENGTH)
     assert parts.hold is not None
     algorithm = bc.make(bc.Config(sequence_length=5, batch_size=4), SPEC)
 
@@ -90,7 +101,7 @@ def test_score_counts_every_logged_action_once() -> None:
 
 def test_guess_knows_frequencies_among_the_legal() -> None:
     logs = make_logs(40)
-    parts = held_out.split(logs, 0.3)
+    parts = held_out.split(logs, 0.3, LENGTH)
     assert parts.hold is not None
     found = held_out.guess(parts.learn, parts.hold)
     learned = np.stack(
@@ -107,6 +118,14 @@ def test_guess_knows_frequencies_among_the_legal() -> None:
     np.testing.assert_allclose(found["log_likelihood"], np.mean(wanted), rtol=1e-6)
 
 
+def test_data_shorter_than_a_window_leave_no_run_behind(tmp_path: Path) -> None:
+    config = bc.Config(sequence_length=100, batch_size=4)
+    work = experiment.Experiment("bc", config, make_logs(3), tmp_path / "run")
+    with pytest.raises(OryxError, match=r"has 21 logged steps, but a window needs 100.*--sequence"):
+        experiment.run(work)
+    assert not (tmp_path / "run").exists()
+
+
 def test_training_without_an_environment_reports_it(tmp_path: Path) -> None:
     """Imitation of agents that do what they are shown: better than frequencies, and kept."""
     config = bc.Config(sequence_length=5, batch_size=16, learning_rate=3e-3)
@@ -119,4 +138,12 @@ def test_training_without_an_environment_reports_it(tmp_path: Path) -> None:
     assert found["agreement"]["mean"] > 0.95 > found["guess"]["agreement"]
     assert found["log_likelihood"]["mean"] > found["guess"]["log_likelihood"]
     assert (tmp_path / "run" / "held_out.json").exists()
+    with pytest.raises(OryxError, match="has no page: its data come from no environment"):
+        page.write(tmp_path / "run")
+    other = replace(work, config=replace(config, batch_size=8, learning_rate=1e-3))
+    differing = (
+        r"another batch_size \(16 against 8\), another learning_rate \(0.003 against 0.001\)"
+    )
+    with pytest.raises(OryxError, match=differing):
+        experiment.run(other, resume=True)
     assert jax.tree.leaves(found["agreement"]["per_seed"]) == found["agreement"]["per_seed"]

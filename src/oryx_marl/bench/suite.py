@@ -58,6 +58,8 @@ class Suite:
 def load(name: str, quick: bool = False) -> Suite:
     """The suite of a name; `quick` is its small version for CPU."""
     module = registry.load("bench.suites", name)
+    if quick and not hasattr(module, "QUICK"):
+        raise OryxError(f"suite '{name}' has no small version; run it without --quick, on a GPU")
     return module.QUICK if quick else module.SUITE
 
 

@@ -1,5 +1,6 @@
 """Datasets by name, `family/variant`: on this disk, within this package, or made by a recipe."""
 
+import difflib
 import os
 import re
 import shutil
@@ -78,9 +79,13 @@ def find(name_or_path: str | Path, root: Path | None = None) -> Path:
             raise OryxError(f"dataset '{name}' was not made yet; make it: oryx data make {name}")
         if name.split("/")[0] in hub.archives():
             raise OryxError(f"dataset '{name}' is not here yet: oryx data download {name}")
-    known = ", ".join(entry.name for entry in names(root)) or "none"
+    if Path(name).is_file():
+        raise OryxError(f"{name} is a file; import it first: oryx data import {name} NAME/VARIANT")
+    known = [entry.name for entry in names(root)]
+    close = ", ".join(difflib.get_close_matches(name, known))
+    hint = f"did you mean {close}?" if close else f"by name are known: {', '.join(known) or 'none'}"
     inside = " in this folder" if Path(name).is_dir() else ""
-    raise OryxError(f"there is no dataset '{name}'{inside}; by name are known: {known}")
+    raise OryxError(f"there is no dataset '{name}'{inside}; {hint}")
 
 
 def is_made_quickly(name: str, root: Path | None = None) -> bool:

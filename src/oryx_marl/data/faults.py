@@ -35,6 +35,7 @@ KINDS: dict[str, Kind] = {
         "warning", "is the Spec's observation size right? --fix empties", True
     ),
     "action outside its bounds": Kind("warning", "compare the bounds in the Spec with the log"),
+    "first action never taken": Kind("warning", "do ids begin at 1? they must begin at 0"),
     "agent has one action": Kind("note", "nothing about its choices can be learned from this log"),
     "episode without an end": Kind(
         "warning", "was the log cut? --fix marks the last step as a truncation", True

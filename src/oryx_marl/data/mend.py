@@ -45,7 +45,9 @@ def mend(rows: Rows, findings: Collection[Finding], folder: Path) -> dict[str, i
     if not kinds:
         raise OryxError(f"there is nothing in '{rows.name}' that --fix can mend")
     changes: Counter[str] = Counter()
-    vault.write_parts(_mended(rows, kinds, changes), folder)
+    name = f"{folder.parent.stem}/{folder.name}"
+    parts = (replace(part, name=name) for part in _mended(rows, kinds, changes))
+    vault.write_parts(parts, folder)
     return dict(+changes)  # without those that never happened
 
 

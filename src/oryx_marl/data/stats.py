@@ -22,6 +22,7 @@ def describe(dataset: Dataset) -> dict[str, Any]:
         "agents": list(dataset.spec.agents),
         "observation_width": dataset.spec.observation_size,
         "actions": {"kind": dataset.spec.action.kind, "size": dataset.spec.action.size},
+        "action_names": dataset.origin.get("action_names"),
         "returns": _summarise(finite),
         "non_finite_returns": int(returns.size - finite.size),
         "lengths": {

@@ -48,11 +48,16 @@ def take_episodes(dataset: Dataset, episodes: Int[np.ndarray, " chosen"]) -> Dat
 
 def by_return(dataset: Dataset, low: float, high: float) -> Dataset:
     """The episodes whose return lies between two quantiles of all returns, both included."""
-    if not 0 <= low < high <= 1:
-        raise OryxError(f"quantiles must satisfy 0 <= low < high <= 1, not {low} and {high}")
+    require_quantiles(low, high)
     returns = dataset.episode_returns
     lowest, highest = np.quantile(returns, [low, high], method="inverted_cdf")
     return take_episodes(dataset, np.flatnonzero((returns >= lowest) & (returns <= highest)))
+
+
+def require_quantiles(low: float, high: float) -> None:
+    """Raises unless these are two quantiles."""
+    if not 0 <= low < high <= 1:
+        raise OryxError(f"quantiles must satisfy 0 <= low < high <= 1, not {low} and {high}")
 
 
 def match_returns(dataset: Dataset, other: Dataset, seed: int, bins: int = 20) -> Dataset:

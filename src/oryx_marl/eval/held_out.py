@@ -35,22 +35,32 @@ class Parts(NamedTuple):
     hold: Dataset | None
 
 
-def split(dataset: Dataset, share: float | None) -> Parts:
-    """Holds out a share of the episodes, always the same ones.
+def split(dataset: Dataset, share: float | None, length: int) -> Parts:
+    """Holds out a share of the episodes, always the same ones, with at least `length` steps.
 
-    None: a tenth where no environment is known that could score the policy, nothing else.
+    None: a tenth where no environment is known that could score the policy, and more of few short
+    episodes, but never more than half of them.
     """
-    if share is None:
-        share = 0.0 if dataset.spec.environment or dataset.num_episodes < 2 else SHARE
-    if share == 0:
+    total = dataset.num_episodes
+    if share == 0 or (share is None and dataset.spec.environment):
         return Parts(dataset, None)
-    count = math.ceil(share * dataset.num_episodes)
-    if count >= dataset.num_episodes:
+    shuffled = np.random.default_rng(0).permutation(total)
+    steps = np.cumsum(dataset.episode_lengths[shuffled])
+    count = math.ceil((SHARE if share is None else share) * total)
+    if share is None:
+        count = max(count, int(np.searchsorted(steps, length)) + 1)
+        if 2 * count > total:
+            return Parts(dataset, None)
+    if count >= total:
         raise OryxError(
-            f"hold_out {share} leaves none of the {dataset.num_episodes} episodes of "
+            f"hold_out {share} leaves none of the {total} episodes of "
             f"'{dataset.name}' to learn from; hold out less"
         )
-    shuffled = np.random.default_rng(0).permutation(dataset.num_episodes)
+    if steps[count - 1] < length:
+        raise OryxError(
+            f"hold_out {share} holds out {steps[count - 1]} steps of '{dataset.name}', but a "
+            f"window needs {length}; hold out more, or nothing (0), or shorten --sequence-length"
+        )
     held, kept = np.sort(shuffled[:count]), np.sort(shuffled[count:])
     return Parts(take_episodes(dataset, kept), take_episodes(dataset, held))
 

@@ -122,6 +122,11 @@ def read(folder: Path) -> Run:
     if not folder.is_dir():
         raise OryxError(f"{folder} is not a folder; give the folder that `oryx train` wrote")
     config = _required(folder / "config.json", _config)
+    if (folder / "held_out.json").exists() and not (folder / "eval.json").exists():
+        raise OryxError(
+            f"{folder} has no page: its data come from no environment we know, so there are no "
+            f"scores to show; what is known of the policy is in {folder / 'held_out.json'}"
+        )
     curve = _required(folder / "eval.json", lambda path: _curve(path, config["algorithm"]))
     notes: dict[str, str] = {}
     return Run(

@@ -107,7 +107,9 @@ class DivergedError(OryxError):
 class StoppedError(OryxError):
     """The user stopped the run; everything up to here is in a checkpoint."""
 
-    def __init__(self, what: str, how_to_go_on: str = "continue with --resume") -> None:
+    def __init__(
+        self, what: str, how_to_go_on: str = "continue with the same command and --resume"
+    ) -> None:
         super().__init__(f"{what}; nothing is lost: {how_to_go_on}")
         self.what = what
 

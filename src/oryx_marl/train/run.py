@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,12 +42,11 @@ class Run:
                     "another folder with --out"
                 )
             before, now = self.read("config.json"), json.loads(json.dumps(config))
-            for name in _MUST_MATCH:
-                if before.get(name) != now[name]:
-                    raise OryxError(
-                        f"{self.folder} was begun with another {_difference(before, now, name)}; "
-                        "resume with the same settings or use another --out"
-                    )
+            if differing := _differences(before, now, _MUST_MATCH):
+                raise OryxError(
+                    f"{self.folder} was begun with another {', another '.join(differing)}; "
+                    "resume with the same settings or use another --out"
+                )
         with _explain(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         self.write("config.json", config)
@@ -100,12 +99,16 @@ class Run:
             draft.replace(path)
 
 
-def _difference(before: Any, now: Any, name: str) -> str:
-    """The innermost setting below `name` that differs, with both values."""
-    old, new = before.get(name), now[name]
-    if isinstance(old, dict) and isinstance(new, dict):
-        return next(_difference(old, new, key) for key in new if old.get(key) != new[key])
-    return f"{name} ({old} against {new})"
+def _differences(before: Any, now: Any, names: Iterable[str]) -> list[str]:
+    """The innermost settings that differ, with both values."""
+    found = []
+    for name in names:
+        old, new = before.get(name), now[name]
+        if isinstance(old, dict) and isinstance(new, dict):
+            found += _differences(old, new, new)
+        elif old != new:
+            found.append(f"{name} ({old} against {new})")
+    return found
 
 
 @contextmanager

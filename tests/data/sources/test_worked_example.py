@@ -78,3 +78,7 @@ def test_it_is_checked_trained_on_and_acted_with(
     exec(compile(EXAMPLES[1], "your_data.md", "exec"), names)  # noqa: S102
     assert set(names["orders"]) == {"red", "blue", "green"}
     assert all(0 <= order < 5 for order in names["orders"].values())
+    words = imported.origin["action_names"]
+    assert names["player"].action_names == words
+    cli.main(["data", "info", imported.name])
+    assert f"{words[0]} " in capsys.readouterr().out

@@ -1,7 +1,5 @@
 """SMAX with 5 to 30 units a side."""
 
-from dataclasses import replace
-
 from oryx_marl.bench.suite import Suite
 from oryx_marl.bench.suites import _scaling
 from oryx_marl.recipes import smax
@@ -14,14 +12,4 @@ SUITE = Suite(
     seeds=3,
     log_every=1_250,
     is_scaling=True,
-)
-QUICK = replace(
-    SUITE,
-    name="smax-quick",
-    datasets=("smacv2_5_units/expert",),
-    variants=_scaling.QUICK,
-    updates=1_000,
-    seeds=2,
-    episodes=160,
-    log_every=100,
 )

@@ -1,4 +1,4 @@
-"""Features that carry nothing: constant, or a copy of another; and agents with one action."""
+"""Features that carry nothing: constant, or a copy of another; and actions that nobody takes."""
 
 from collections.abc import Iterator
 
@@ -60,6 +60,8 @@ class Features:
         self._tables = [Table(size) for size in spec.observation_sizes]
         self._state = Table(spec.state_size)
         self._actions = [Table(1) for _ in spec.agents]
+        self._taken = np.zeros(spec.action.size, bool)
+        self._can_take_first = False
         agents = range(spec.num_agents)
         self._twins = {(i, j) for j in agents for i in range(j)} if spec.num_agents > 1 else set()
 
@@ -69,7 +71,11 @@ class Features:
             here = slice(None) if data.present is None else data.present[:, agent]
             table.see(data.observations[here, agent, : table.width])
             if data.spec.action.kind == "discrete":
-                self._actions[agent].see(data.actions[here, agent][:, None])
+                actions = data.actions[here, agent]
+                self._actions[agent].see(actions[:, None])
+                self._taken |= np.isin(np.arange(len(self._taken)), actions)
+                legal = data.legal
+                self._can_take_first |= legal is None or bool(legal[here, agent, 0].any())
         if data.state is not None:
             self._state.see(data.state)
         self._twins = {pair for pair in self._twins if _are_equal(data, *pair)}
@@ -83,6 +89,14 @@ class Features:
                 place = Place(what, agent=name, column="actions")
                 self.places.add("agent has one action", place)
         self._tell(self._state, "state", None)
+        if (
+            self._can_take_first
+            and not self._taken[0]
+            and self._taken[-1]
+            and self._taken.sum() > 1
+        ):
+            what = f"no agent ever takes 0, but {len(self._taken) - 1} is taken"
+            self.places.add("first action never taken", Place(what, column="actions"))
         for one, two in sorted(self._twins):
             names = self._spec.agents
             what = f"it always sees what {names[one]} sees"
