@@ -5,7 +5,7 @@ from oryx_marl.recipes import _scenarios
 from oryx_marl.recipes.base import Recipe
 
 FAMILIES = tuple(f"smacv2_{units}_units" for units in smax.SIZES)
-MILLION_STEPS = 10
+MILLION_STEPS = 20
 
 
 def find_family(name: str) -> dict[str, Recipe]:
