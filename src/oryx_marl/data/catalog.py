@@ -82,7 +82,7 @@ def find(name_or_path: str | Path, root: Path | None = None) -> Path:
     if Path(name).is_file():
         raise OryxError(f"{name} is a file; import it first: oryx data import {name} NAME/VARIANT")
     known = [entry.name for entry in names(root)]
-    close = ", ".join(difflib.get_close_matches(name, known))
+    close = ", ".join(difflib.get_close_matches(name, known, cutoff=0.8))
     hint = f"did you mean {close}?" if close else f"by name are known: {', '.join(known) or 'none'}"
     inside = " in this folder" if Path(name).is_dir() else ""
     raise OryxError(f"there is no dataset '{name}'{inside}; {hint}")
