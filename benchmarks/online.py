@@ -41,7 +41,7 @@ def keep(dataset: str) -> Path:
     about = {"seed": loaded.config["seeds"][0], "steps": loaded.update * steps}
     algorithm = loaded.config["algorithm"]
     policy_file.save(KEPT / f"{name}.npz", algorithm, loaded.algorithm, weights, about)
-    found, first = stats.describe(data), data.rewards[:, 0].astype(np.float64)
+    found = stats.describe(data)
     record = {
         "scenario": name,
         "num_agents": loaded.spec.num_agents,
@@ -55,7 +55,7 @@ def keep(dataset: str) -> Path:
             for row in files.rows("evaluations.jsonl")
         ],
         "data": {each: found[each] for each in STATISTICS}
-        | {"first_agent": float(np.add.reduceat(first, data.episode_starts).mean())},
+        | {"first_agent": float(stats.first_agent_returns(data).mean())},
     }
     RECORDS.mkdir(parents=True, exist_ok=True)
     path = RECORDS / f"{name}.json"

@@ -6,7 +6,6 @@ results/random_scores.json, one entry per scenario; without names all of the pap
 
 import argparse
 import json
-from functools import partial
 from pathlib import Path
 
 import jax
@@ -14,23 +13,16 @@ import numpy as np
 
 from oryx_marl.data.catalog import find_commit
 from oryx_marl.envs import base, connector, smax
-from oryx_marl.eval.rollout import rollout
-from oryx_marl.eval.uniform import uniform_policy
+from oryx_marl.eval import uniform
 
 RESULTS = Path(__file__).parent.parent / "results" / "random_scores.json"
 ALL = (*connector.SCENARIOS[:-1], *smax.SCENARIOS[:-1])
 SEED = 0
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def _returns(env: base.Env, episodes: int, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-    played, _ = rollout(env, uniform_policy(env.spec), key, episodes)
-    return played.returns, played.lengths
-
-
 def measure(name: str, episodes: int, seed: int = SEED) -> dict[str, float | int]:
     """Mean return over agents and episodes with its standard error, and the mean length."""
-    returns, lengths = _returns(base.make_named(name), episodes, jax.random.key(seed))
+    returns, lengths = uniform.play(base.make_named(name), episodes, jax.random.key(seed))
     found = np.asarray(returns, np.float64)
     return {
         "episodes": episodes,

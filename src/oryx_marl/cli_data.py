@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
-import numpy as np
 import tyro
 from rich.console import Console
 from rich.table import Table
@@ -15,7 +14,7 @@ from oryx_marl.bench import published
 from oryx_marl.cli_check import DataCheck
 from oryx_marl.cli_explore import DataInfo, DataPlot
 from oryx_marl.cli_hub import DataDownload, list_remote
-from oryx_marl.data import catalog
+from oryx_marl.data import catalog, stats
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.errors import OryxError
 from oryx_marl.train.progress import training_bar
@@ -91,8 +90,7 @@ class DataMake:
 
 def _print_beside(made: Dataset, facts: published.DatasetFacts) -> None:
     """What the paper says of its own recording; its returns are those of the first agent."""
-    starts = made.episode_starts
-    returns = np.add.reduceat(made.rewards[:, 0].astype(np.float64), starts)
+    returns = stats.first_agent_returns(made)
     table = Table("", "transitions", "first agent's mean return", "lowest", "highest")
     for name, transitions, *values in (
         ("this", made.num_rows, returns.mean(), returns.min(), returns.max()),

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,8 @@ from oryx_marl.data import catalog
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.envs import base
 from oryx_marl.errors import OryxError
+from oryx_marl.eval import uniform
 from oryx_marl.eval.evaluator import Evaluator
-from oryx_marl.eval.rollout import rollout
-from oryx_marl.eval.uniform import uniform_policy
 from oryx_marl.experiment import EvaluationSettings, Experiment
 from oryx_marl.train.loop import TrainSettings
 from oryx_marl.train.run import Run
@@ -171,18 +169,13 @@ def _act_otherwise(work: Experiment, acting: Any, episodes: int) -> dict[str, An
     return scores
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def _random_returns(env: base.Env, episodes: int, key: jax.Array) -> jax.Array:
-    return rollout(env, uniform_policy(env.spec), key, episodes)[0].returns
-
-
 def _references(data: Dataset, episodes: int) -> dict[str, float | None]:
     """What a score is measured against: mean returns of random agents, the data, and the expert.
 
     The expert is the policy that acted, or the one at the end of the training that was recorded.
     That one must be well above the data: an undertrained one would flatter every score.
     """
-    random = _random_returns(base.make(data.spec), episodes, jax.random.key(RANDOM_SEED))
+    random, _ = uniform.play(base.make(data.spec), episodes, jax.random.key(RANDOM_SEED))
     logged = float(data.episode_returns.mean())
     last = data.origin.get("final_return")
     if last is None:

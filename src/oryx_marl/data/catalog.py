@@ -90,11 +90,11 @@ def find(name_or_path: str | Path, root: Path | None = None) -> Path:
 
 def is_made_quickly(name: str, root: Path | None = None) -> bool:
     """Whether a dataset is not there yet but takes only seconds to make."""
-    recipe = _find_recipe(name) if _is_name(name) else None
-    places = (
-        [_folder(name, place) for place in (EMBEDDED, root or default_root())] if recipe else []
-    )
-    return recipe is not None and recipe.is_quick and not any(map(vault.is_vault, places))
+    recipe = _find_recipe(name)
+    if recipe is None or not recipe.is_quick:
+        return False
+    places = (EMBEDDED, root or default_root())
+    return not any(vault.is_vault(_folder(name, place)) for place in places)
 
 
 def make(
@@ -108,7 +108,7 @@ def make(
 
     `options` are further fields of the recipe's Request.
     """
-    recipe, root = _find_recipe(name) if _is_name(name) else None, root or default_root()
+    recipe, root = _find_recipe(name), root or default_root()
     if recipe is None:
         known = ", ".join(sorted(_recipes())) or "none"
         raise OryxError(f"there is no recipe for '{name}'; there are: {known}")
@@ -188,6 +188,8 @@ def _recipes() -> dict[str, Recipe]:
 
 def _find_recipe(name: str) -> Recipe | None:
     """That of a dataset's name, be it listed or not: some families have members of any size."""
+    if not _is_name(name):
+        return None
     family, variant = name.split("/")
     found = (module.find_family(family).get(variant) for module in _recipe_modules())
     return next((recipe for recipe in found if recipe), None)

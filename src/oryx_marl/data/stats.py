@@ -37,6 +37,11 @@ def describe(dataset: Dataset) -> dict[str, Any]:
     }
 
 
+def first_agent_returns(dataset: Dataset) -> np.ndarray:
+    """Of each episode; the paper's statistics are of these."""
+    return np.add.reduceat(dataset.rewards[:, 0].astype(np.float64), dataset.episode_starts)
+
+
 def make_histogram(values: np.ndarray) -> dict[str, list]:
     """Edges and counts; few distinct values get a bin each, with the value in its middle."""
     if values.size == 0:

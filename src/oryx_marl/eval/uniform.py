@@ -1,13 +1,16 @@
 """The random policy: what every score is measured against."""
 
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int
 
 from oryx_marl.algorithms.base import Policy
+from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
+from oryx_marl.eval.rollout import rollout
 from oryx_marl.types import Observation, Spec
 
 
@@ -16,6 +19,13 @@ def uniform_policy(spec: Spec) -> Policy:
     if spec.action.kind != "discrete":
         raise OryxError("random scores are for discrete actions alone so far")
     return Policy(init=lambda batch: (), step=_step)
+
+
+@partial(jax.jit, static_argnames=("env", "episodes"))
+def play(env: Env, episodes: int, key: jax.Array) -> tuple[Float[Array, " B"], Int[Array, " B"]]:
+    """Returns and lengths of so many episodes of random agents."""
+    played, _ = rollout(env, uniform_policy(env.spec), key, episodes)
+    return played.returns, played.lengths
 
 
 def _step(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from oryx_marl.algorithms.base import Algorithm, Policy
 from oryx_marl.data.recorder import Recorder
@@ -18,7 +18,7 @@ from oryx_marl.errors import OryxError
 from oryx_marl.ops.masked import pick
 from oryx_marl.train.loop import Metrics, TrainSettings
 from oryx_marl.train.seeds import over_seeds
-from oryx_marl.types import Experience, Observation, Window
+from oryx_marl.types import Experience, Observation, Step, Window
 
 WORLD_STREAM = 2**32 - 2
 """Stream of the first resets, beyond every update's number."""
@@ -191,6 +191,19 @@ def run_rollouts(
     return over_seeds(one_seed)(learners, actors, keys)
 
 
+def _reset(env: Env, key: jax.Array, count: int) -> tuple[Any, Step]:
+    """So many beginnings."""
+    return jax.vmap(env.reset)(jax.random.split(key, count))
+
+
+def _take(
+    starts: tuple[Any, Step], num_taken: Int[Array, ""], ended: Bool[Array, " B"]
+) -> tuple[Any, Step]:
+    """The next beginnings for those that have ended, from the first again where all were taken."""
+    places = num_taken + jnp.cumsum(ended) - 1
+    return jax.tree.map(lambda x: x[places % len(x)], starts)
+
+
 def collect(
     env: Env, policy: Policy, actors: Actors, key: jax.Array, length: int
 ) -> tuple[Actors, Experience, Steps]:
@@ -203,8 +216,7 @@ def collect(
     last_key, starts = keys[0], None
     if env.slow_reset:
         last_key, starts_key = jax.random.split(last_key)
-        num_starts = count * min(length, SPARE_STARTS)
-        starts = jax.vmap(env.reset)(jax.random.split(starts_key, num_starts))
+        starts = _reset(env, starts_key, count * min(length, SPARE_STARTS))
 
     def one_step(
         carry: tuple[Actors, Array, Array], key: jax.Array
@@ -216,10 +228,9 @@ def collect(
         states, step = jax.vmap(env.step)(actors.states, actions, jax.random.split(env_key, count))
         ended = (step.terminal | step.truncated).all(axis=1)
         if starts is None:
-            fresh_states, fresh = jax.vmap(env.reset)(jax.random.split(reset_key, count))
+            fresh_states, fresh = _reset(env, reset_key, count)
         else:
-            places = num_ended.astype(jnp.int32) + jnp.cumsum(ended) - 1
-            fresh_states, fresh = jax.tree.map(lambda x: x[places % num_starts], starts)
+            fresh_states, fresh = _take(starts, num_ended.astype(jnp.int32), ended)
         states = pick(ended, fresh_states, states)
         returns = actors.returns + step.rewards.mean(axis=1)
         known = actors.global_state

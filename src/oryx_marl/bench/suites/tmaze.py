@@ -6,7 +6,7 @@ from typing import Any
 from oryx_marl import config as configs
 from oryx_marl.algorithms import bc, iicq, iql_cql, madt, maicq, mat_icq, oryx
 from oryx_marl.bench import settings
-from oryx_marl.bench.suite import Suite, Variant
+from oryx_marl.bench.suite import Suite, Variant, quicken
 from oryx_marl.networks.gpt import GPTConfig
 
 ORYX = oryx.Config()
@@ -40,17 +40,10 @@ VARIANTS = {
 }
 SUITE = Suite("tmaze", ("tmaze/replay", "tmaze/expert"), VARIANTS)
 
-_FEW = ("Oryx", "I-ICQ", "MAICQ", "BC")
 QUICK = Suite(
     "tmaze-quick",
     ("tmaze/expert",),
-    {
-        name: replace(
-            VARIANTS[name],
-            config=replace(VARIANTS[name].config, batch_size=32, learning_rate=1e-3),
-        )
-        for name in _FEW
-    },
+    quicken(VARIANTS, ("Oryx", "I-ICQ", "MAICQ", "BC")),
     updates=1_000,
     seeds=2,
     episodes=160,
