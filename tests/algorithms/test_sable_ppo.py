@@ -25,6 +25,7 @@ CONFIG = Config(
     rollout_length=30,
     epochs=3,
     minibatches=3,
+    permute_agents=True,
 )
 
 

@@ -1,7 +1,5 @@
 """Data of Connector and SMAX by recipe: a part of a recorded training, and its last policy."""
 
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,9 +24,7 @@ TINY = sable.Config(network=NetworkConfig(width=8), num_envs=8, rollout_length=2
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     """Both datasets of a small board, and what was told while they were made."""
     root, told = tmp_path_factory.mktemp("data"), []
-    recipes = _scenarios.make(NAME, 10)
-    record_some = partial(recipes["replay"].run.func, NAME, 2_000)
-    small = {**recipes, "replay": replace(recipes["replay"], run=record_some)}
+    small = _scenarios.make(NAME, _scenarios.Training(2_000))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_scenarios, "CONFIG", TINY)
         patch.setattr(connector, "find_family", lambda name: small if name == NAME else {})

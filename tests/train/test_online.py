@@ -223,7 +223,7 @@ class Tickets:
     """Episodes of two to four steps; the feature is a number drawn at the reset."""
 
     spec = Spec("", ("agent_0",), (1,), ActionSpace("discrete", 2))
-    slow_reset = True
+    starts_per_step = 0.5
 
     def reset(self, key: jax.Array) -> tuple[jax.Array, Step]:
         ticket = jax.random.uniform(key)

@@ -52,11 +52,13 @@ class Config:
     advantage_floor: float = 0.01
     """Advantages that spread less than this are not blown up to a spread of 1: before the first
     reward they are the critic's noise, which would drive the policy anywhere (published: 1e-8)."""
-    permute_agents: bool = True
-    """Another random order of the agents in each epoch; they act in their own order."""
+    permute_agents: bool = False
+    """Another random order of the agents in each epoch (published: yes), though they act in their
+    own."""
     exact_ratios: bool = True
-    """Compare with what the acting weights say in the same order (off: in the acting order, as
-    published, so that ratios are not 1 even before the first step)."""
+    """Then compare with what the acting weights say in the same order (off: in the acting order, as
+    published, so that ratios are not 1 even before the first step). What was chosen in one order
+    can be next to impossible in another: with ten agents such ratios grow without bound."""
     time_limit_ends: bool = False
     """Values of truncated episodes end at 0 (as published), instead of being left out."""
 

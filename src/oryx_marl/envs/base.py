@@ -37,8 +37,9 @@ class Env(Protocol):
     """What the mean return of episodes is: 'success rate' where it is 0 or 1, else 'return'."""
     feature_range: tuple[float, float]
     """Between which numbers all features are."""
-    slow_reset: bool
-    """Whether a reset costs more than a step, so that starts had better be drawn in advance."""
+    starts_per_step: float
+    """Where a reset costs more than a step, so that beginnings had better be drawn in advance: how
+    many an environment needs per step, at most; else 0."""
 
     def reset(self, key: jax.Array) -> tuple[State, Step]:
         """The first step of an episode; its rewards are 0 and nothing has ended."""

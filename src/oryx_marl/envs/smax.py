@@ -39,7 +39,7 @@ class Smax:
     return_name = "return"
     feature_range = (-2.0, 2.0)
     """A unit that others push over the edge is seen there once, a little beyond 1."""
-    slow_reset = False
+    starts_per_step = 0.0
     version = 1
 
     def __init__(self, num_units: int = 5) -> None:

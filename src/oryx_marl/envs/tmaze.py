@@ -70,7 +70,7 @@ class TMaze:
     return_name = "success rate"
     name = "tmaze"
     feature_range = (-1.0, 2.0)
-    slow_reset = False
+    starts_per_step = 0.0
     version = 1
 
     def __init__(

@@ -31,6 +31,8 @@ KEPT = Path(__file__).parent / "kept"
 """Policies that are installed with the package."""
 REQUEST = "request.json"
 """What was asked for when a recording was begun, in its work folder."""
+EVALUATE_EVERY = 100
+"""Updates between points of the curve."""
 SNAPSHOT_EVERY = 50
 """Updates between the weights that are kept while recording."""
 
@@ -45,7 +47,12 @@ def record_training(
     """
     _require_same_rows(request)
     num_steps = request.rows if steps is None else max(steps, request.rows)
-    settings = OnlineSettings(steps=num_steps, first_seed=request.seed)
+    settings = OnlineSettings(
+        steps=num_steps,
+        first_seed=request.seed,
+        evaluate_every=EVALUATE_EVERY,
+        checkpoint_every=EVALUATE_EVERY,
+    )
     train = settings.in_updates(config.num_envs * config.rollout_length)
     work = experiment.Experiment("sable", config, env, request.work / "run", train)
     algorithm = sable.make(config, env.spec)

@@ -1,6 +1,7 @@
 """Recipes that every scenario of an environment has: a recorded training, and its final policy."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 
 from oryx_marl.algorithms import sable
@@ -12,17 +13,29 @@ from oryx_marl.recipes._policies import KEPT, record_training, roll_out
 from oryx_marl.recipes.base import TRAINING, Recipe, Request
 
 CONFIG = sable.Config(
-    network=NetworkConfig(num_heads=4), num_envs=256, rollout_length=16, learning_rate=2e-4
+    network=NetworkConfig(num_heads=4),
+    num_envs=1024,
+    rollout_length=16,
+    minibatches=8,
 )
-"""Of all trainings: small steps, and many of them."""
+"""Of all trainings: short roll-outs, and many small steps on them."""
 
 
-def make(scenario: str, million_steps: int) -> dict[str, Recipe]:
-    """`replay` and `expert` of a scenario that Sable learns in so many steps."""
+@dataclass(frozen=True)
+class Training:
+    """What differs between scenarios."""
+
+    steps: int = 20_000_000
+    learning_rate: float = 5e-4
+
+
+def make(scenario: str, training: Training) -> dict[str, Recipe]:
+    """`replay` and `expert` of a scenario that Sable learns so."""
     return {
         "replay": Recipe(
-            description=f"a million of the {million_steps} million steps in which Sable learns",
-            run=partial(_record, scenario, million_steps * 10**6),
+            description=f"a million of the {training.steps / 1e6:g} million steps in which "
+            "Sable learns",
+            run=partial(_record, scenario, training),
             rows=1_000_000,
             is_quick=False,
         ),
@@ -34,8 +47,9 @@ def make(scenario: str, million_steps: int) -> dict[str, Recipe]:
     }
 
 
-def _record(scenario: str, steps: int, request: Request) -> Iterator[Dataset]:
-    return record_training(base.make_named(scenario), CONFIG, request, steps)
+def _record(scenario: str, training: Training, request: Request) -> Iterator[Dataset]:
+    config = replace(CONFIG, learning_rate=training.learning_rate)
+    return record_training(base.make_named(scenario), config, request, training.steps)
 
 
 def _act(scenario: str, request: Request) -> Iterator[Dataset]:

@@ -2,15 +2,20 @@
 
 from oryx_marl.envs import connector
 from oryx_marl.recipes import _scenarios
+from oryx_marl.recipes._scenarios import Training
 from oryx_marl.recipes.base import Recipe
 
 FAMILIES = tuple(f"con-{size}x{size}x{agents}a" for size, agents in connector.SIZES)
-MILLION_STEPS = {"con-5x5x3a": 2}
-"""In which Sable learns a scenario, where it needs fewer than the paper has."""
-MOST = 20
+TRAININGS = {
+    "con-5x5x3a": Training(2_000_000, learning_rate=3e-4),
+    "con-7x7x5a": Training(4_000_000),
+    "con-10x10x10a": Training(8_000_000),
+    "con-15x15x23a": Training(12_000_000),
+}
+"""Where Sable needs fewer steps than the paper has: what comes after would be of experts alone."""
 
 
 def find_family(name: str) -> dict[str, Recipe]:
     if connector.find_scenario(name) is None:
         return {}
-    return _scenarios.make(name, MILLION_STEPS.get(name, MOST))
+    return _scenarios.make(name, TRAININGS.get(name, Training()))

@@ -10,7 +10,7 @@ from oryx_marl.envs.tmaze import TMaze
 from oryx_marl.recipes._policies import KEPT, record_training, roll_out, subsample
 from oryx_marl.recipes.base import Recipe, Request, one_part
 
-REPLAY = sable.Config(learning_rate=2.5e-5)
+REPLAY = sable.Config(learning_rate=2.5e-5, permute_agents=True)
 """Slower than Sable's default on purpose: its default solves the maze after a fifth of the steps,
 and nearly all of the recording would be solved episodes. So about half of them are, as in the
 paper's recording."""

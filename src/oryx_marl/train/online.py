@@ -1,6 +1,7 @@
 """Learning in environments: roll-outs and updates in turn, in one compiled call."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -22,9 +23,6 @@ from oryx_marl.types import Experience, Observation, Step, Window
 
 WORLD_STREAM = 2**32 - 2
 """Stream of the first resets, beyond every update's number."""
-SPARE_STARTS = 8
-"""Episodes that can begin in each environment of a roll-out, on average, before starts repeat; only
-where starts are drawn in advance."""
 
 
 @dataclass(frozen=True)
@@ -209,14 +207,14 @@ def collect(
 ) -> tuple[Actors, Experience, Steps]:
     """`length` steps in every environment; one that ends begins again at once.
 
-    Where a reset is slow, the starts are drawn in advance, and whoever ends takes the next one.
+    Where a reset is slow, starts are drawn in advance, and whoever ends takes the next one.
     """
     count = len(actors.returns)
     keys = jax.random.split(key, length + 1)
     last_key, starts = keys[0], None
-    if env.slow_reset:
+    if env.starts_per_step:
         last_key, starts_key = jax.random.split(last_key)
-        starts = _reset(env, starts_key, count * min(length, SPARE_STARTS))
+        starts = _reset(env, starts_key, math.ceil(count * length * env.starts_per_step))
 
     def one_step(
         carry: tuple[Actors, Array, Array], key: jax.Array
