@@ -6,7 +6,8 @@ from pathlib import Path
 import jax
 
 from oryx_marl.envs import base
-from oryx_marl.eval.rollout import Trace, rollout
+from oryx_marl.eval import rollout
+from oryx_marl.eval.rollout import Trace
 from oryx_marl.eval.uniform import uniform_policy
 from oryx_marl.report import png
 
@@ -17,7 +18,7 @@ SCENES = {"tmaze": 9, "con-10x10x10a": 7, "smacv2_10_units": 12}
 
 @partial(jax.jit, static_argnums=0)
 def _play(env: base.Env, key: jax.Array) -> Trace:
-    return rollout(env, uniform_policy(env.spec), key, 1)[1]
+    return rollout.trace(env, uniform_policy(env.spec), key, 1)
 
 
 def draw(name: str) -> bytes:

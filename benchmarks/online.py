@@ -1,6 +1,7 @@
 """What online learners have reached, and the data of their trainings, for docs/scaling.md.
 
-    python benchmarks/online.py keep DATASET    # after oryx data make DATASET
+    python benchmarks/online.py keep DATASET      # after oryx data make DATASET
+    python benchmarks/online.py score SCENARIO    # the kept policy again, on other episodes
     python benchmarks/online.py tables
 
 `keep` makes the last policy of a recorded training that of the recipes (recipes/kept/), and writes
@@ -20,6 +21,7 @@ from oryx_marl import experiment
 from oryx_marl.bench import published
 from oryx_marl.data import catalog, stats
 from oryx_marl.envs import base
+from oryx_marl.eval.evaluator import Evaluator
 from oryx_marl.recipes._policies import KEPT
 from oryx_marl.recipes.base import TRAINING
 from oryx_marl.train import policy_file
@@ -27,6 +29,8 @@ from oryx_marl.train.run import Run
 
 RESULTS = Path(__file__).parent.parent / "results"
 RECORDS = RESULTS / "online"
+SEED, EPISODES = 1, 1_280
+"""Of `score`; training and its own scores have seed 0."""
 STATISTICS = ("fingerprint", "transitions", "episodes", "returns", "lengths")
 
 
@@ -63,20 +67,34 @@ def keep(dataset: str) -> Path:
     return path
 
 
+def score(scenario: str) -> Path:
+    """Writes the kept policy's mean return over many episodes, sampled, to its record."""
+    kept, path = policy_file.load(KEPT / f"{scenario}.npz"), RECORDS / f"{scenario}.json"
+    evaluator = Evaluator(kept.algorithm, base.make(kept.spec), [SEED])
+    weights = jax.tree.map(lambda x: jax.numpy.asarray(x)[None], kept.weights)
+    returns = evaluator.returns(weights, 0, EPISODES)[0].astype(np.float64)
+    error = float(returns.std(ddof=1) / len(returns) ** 0.5)
+    expert = {"mean": float(returns.mean()), "standard_error": error, "episodes": EPISODES}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"expert": expert}, indent=1) + "\n")
+    return path
+
+
 def tables(records: Path = RECORDS) -> dict[str, str]:
     """Every generated table by the name of its marker."""
     found = [json.loads(path.read_text()) for path in records.glob("*.json")]
     found.sort(key=lambda record: (record["scenario"][:3], record["num_agents"]))
     random = json.loads((RESULTS / "random_scores.json").read_text())
-    header = "| scenario | steps | random | data | expert | data, first agent | paper's data |"
+    header = "| scenario | steps | random | data | expert | lead | data, first agent | paper's |"
     rows = [_row(record, random[record["scenario"]]["return"]) for record in found]
-    return {"online": "\n".join([header, "|---" + "|---:" * 6 + "|", *rows])}
+    suite = (RESULTS / "bench" / "connector" / "table.md").read_text().strip()
+    return {"online": "\n".join([header, "|---" + "|---:" * 7 + "|", *rows]), "connector": suite}
 
 
 def _row(record: dict[str, Any], random: float) -> str:
-    data, score = record["data"], record["scores"]["last"]["sampled"]["mean"]
+    data, expert = record["data"], record["expert"]["mean"]
     facts = [each for each in published.datasets() if each.scenario == record["scenario"]]
-    values = [random, data["returns"]["mean"], score, data["first_agent"]]
+    logged = data["returns"]["mean"]
+    values = [random, logged, expert, expert - logged, data["first_agent"]]
     cells = [f"`{record['scenario']}`", f"{record['curve'][-1][0] / 1e6:.1f} million"]
     cells += [f"{value:.3f}" for value in values]
     cells += [f"{facts[0].mean_return:.2f}" if facts else ""]
@@ -85,11 +103,13 @@ def _row(record: dict[str, Any], random: float) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("what", choices=["keep", "tables"])
-    parser.add_argument("dataset", nargs="?", help="such as con-5x5x3a/replay")
+    parser.add_argument("what", choices=["keep", "score", "tables"])
+    parser.add_argument("dataset", nargs="?", help="such as con-5x5x3a/replay, or a scenario")
     given = parser.parse_args()
     if given.what == "keep":
-        print(keep(given.dataset))
+        score(keep(given.dataset).stem)
+    if given.what == "score":
+        score(given.dataset)
     for name, text in tables().items():
         insert(Path("docs/scaling.md"), name, text)
 

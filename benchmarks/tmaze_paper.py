@@ -26,7 +26,7 @@ from oryx_marl import experiment
 from oryx_marl.algorithms.base import Policy
 from oryx_marl.data import catalog, stats, vault
 from oryx_marl.envs.tmaze import TMaze
-from oryx_marl.eval.rollout import rollout
+from oryx_marl.eval import rollout
 from oryx_marl.recipes import _policies
 from oryx_marl.recipes.tmaze import REPLAY
 from oryx_marl.report import figure
@@ -110,7 +110,7 @@ def run_random(arguments: argparse.Namespace) -> None:
     def step(carry: jax.Array, observation: Observation, key: jax.Array) -> tuple:
         return carry, jax.random.categorical(key, jnp.where(observation.legal, 0, -jnp.inf)), None
 
-    play = jax.jit(lambda key: rollout(env, Policy(jnp.zeros, step), key, batch)[0].returns)
+    play = jax.jit(lambda key: rollout.play(env, Policy(jnp.zeros, step), key, batch).returns)
     solved = [int(play(key).sum()) for key in jax.random.split(jax.random.key(0), batches)]
     record = {
         "command": "python benchmarks/tmaze_paper.py random",

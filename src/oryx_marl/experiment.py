@@ -260,6 +260,16 @@ def _finish(
     return summary
 
 
+def score_checkpoint(experiment: Experiment) -> dict[str, Any]:
+    """What `run` returns, as if the training had ended at its newest checkpoint."""
+    loaded = load(experiment.out)
+    env = base.make(loaded.spec)
+    evaluator = Evaluator(loaded.algorithm, env, loaded.config["seeds"])
+    state = jax.tree.map(jax.numpy.asarray, loaded.state)
+    summary = _finish(experiment, Run(experiment.out), evaluator, env, state)
+    return {**summary, "update": loaded.update}
+
+
 def score(
     evaluator: Evaluator, state: TrainState, episodes: int
 ) -> tuple[dict[str, Any], np.ndarray]:

@@ -115,9 +115,9 @@ def test_what_scores_are_measured_against(tmp_path: Path) -> None:
     dataset = catalog.open("tmaze/planner-expert")
     for last, expert in ((1.2, 1.2), (1.05, None)):  # well above the data, and not
         trained = replace(dataset, origin={"final_return": last})
-        assert _references(trained, 4)["expert"] == expert
+        assert _references(trained)["expert"] == expert
     acted = replace(dataset, origin={"policies": [{}]})
-    assert _references(acted, 4)["expert"] == 1.0
+    assert _references(acted)["expert"] == 1.0
     header = (tmp_path / "out" / "table.md").read_text().splitlines()[0]
     assert header == "| dataset | algorithm | sampled | greedy | random | data | minutes |"
 
@@ -153,3 +153,19 @@ def test_suites_begin_with_what_the_paper_has() -> None:
     names = list(suites.load("tmaze").variants)
     assert names[:3] == ["Oryx", "I-ICQ", "MAICQ"]
     assert set(suites.load("tmaze", quick=True).variants) <= set(names)
+
+
+def test_a_training_that_diverges_is_scored_as_it_last_was(tmp_path: Path) -> None:
+    """Steps of this size leave the finite numbers at once; what was there before is scored."""
+    variant = TINY.variants["BC"]
+    wild = replace(variant, config=replace(variant.config, learning_rate=1e38))
+    work = replace(bench(tmp_path), suite=replace(TINY, variants={"BC": wild}))
+    work.run()
+    record = work.records()["BC", "tmaze/planner-expert"]
+    assert "is not finite" in record["diverged"]
+    assert record["scores"]["update"] == 0
+    assert len(record["scores"]["last"]["sampled"]["per_seed"]) == 2
+    assert not work.missing()
+    text = (tmp_path / "out" / "table.md").read_text()
+    assert "Diverged" in text
+    assert "BC on `tmaze/planner-expert` (after 0 updates)" in text

@@ -43,6 +43,9 @@ def test_episodes_are_those_of_a_plain_loop(environments, lengths, ends, seed, h
         recorder = record(Path(folder) / "recording", cut(steps, borders))
         assert_holds(recorder, steps, borders)
         assert_holds(Recorder(Path(folder) / "recording"), steps, borders)
+        parts = recorder.parts(SPEC, "made", {})
+        for lengths, part in zip(recorder.lengths(), parts, strict=True):
+            np.testing.assert_array_equal(lengths, part.episode_lengths)
 
 
 def test_an_episode_ends_where_all_agents_have_ended_by_hand(tmp_path):
@@ -60,6 +63,7 @@ def test_an_episode_ends_where_all_agents_have_ended_by_hand(tmp_path):
     assert second.episode_starts.tolist() == [0, 3]
     np.testing.assert_array_equal(second.final_observations, steps["final_observations"][0, [2, 3]])
     assert (recorder.num_rows, recorder.num_episodes) == (5, 3)
+    assert [each.tolist() for each in recorder.lengths()] == [[1], [3, 1]]
 
 
 def test_continuous_actions_and_transposed_arrays(tmp_path):

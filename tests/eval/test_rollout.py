@@ -9,7 +9,7 @@ import pytest
 
 from oryx_marl.algorithms.base import Policy
 from oryx_marl.errors import OryxError
-from oryx_marl.eval.rollout import rollout
+from oryx_marl.eval import rollout
 from oryx_marl.types import ActionSpace, Observation, Spec, Step
 
 
@@ -63,9 +63,9 @@ def counting_policy() -> Policy:
 
 def test_every_environment_gives_one_whole_episode() -> None:
     env = Countdown()
-    episodes, trace = jax.jit(lambda key: rollout(env, counting_policy(), key, 500))(
-        jax.random.key(0)
-    )
+    key = jax.random.key(0)
+    episodes = jax.jit(lambda: rollout.play(env, counting_policy(), key, 500))()
+    trace = rollout.trace(env, counting_policy(), key, 500)
     lengths = np.asarray(episodes.lengths)
     np.testing.assert_array_equal(lengths, trace.states.length[0])
     np.testing.assert_allclose(episodes.returns, 2.0 * lengths)
@@ -82,7 +82,7 @@ def test_no_limit_is_refused() -> None:
     env = Countdown()
     env.spec = Spec("countdown", ("a",), (1,), ActionSpace("discrete", 2), episode_limit=None)
     with pytest.raises(OryxError, match="no episode limit"):
-        rollout(env, counting_policy(), jax.random.key(0), 1)
+        rollout.play(env, counting_policy(), jax.random.key(0), 1)
 
 
 def test_policies_are_shown_the_rewards_of_the_step_before() -> None:
@@ -93,6 +93,6 @@ def test_policies_are_shown_the_rewards_of_the_step_before() -> None:
         return carry, observation.last_rewards.astype(jnp.int32), None
 
     policy = Policy(lambda batch: jnp.zeros(batch), step)
-    _, trace = rollout(Countdown(), policy, jax.random.key(0), 3)
+    trace = rollout.trace(Countdown(), policy, jax.random.key(0), 3)
     np.testing.assert_array_equal(trace.actions[0], np.zeros((3, 2)))
     np.testing.assert_array_equal(trace.actions[1], [[1, 3]] * 3)

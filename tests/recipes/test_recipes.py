@@ -79,7 +79,11 @@ def test_damaged_policy_files_are_refused(kept: Path, tmp_path: Path) -> None:
         policy_file.load(tmp_path / "none.npz")
 
 
-def test_roll_out_mixes_policies(kept: Path, request_for: Request) -> None:
+@pytest.mark.parametrize("piece", [record.PIECE, 7])
+def test_roll_out_mixes_policies(
+    kept: Path, request_for: Request, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    monkeypatch.setattr(record, "PIECE", piece)
     policies = [kept / "one.npz", kept / "two.npz"]
     parts = list(_policies.roll_out(policies, None, request_for))
     assert [part.origin["policies"][-1]["seed"] for part in parts] == [0, 1]
@@ -106,10 +110,10 @@ def test_failed_episodes_are_discarded(
     play = record._play
 
     def flatter(*arguments: object) -> tuple:
-        steps, live = play(*arguments)
-        rewards = np.array(steps.rewards)
-        rewards[1::2, -1] = 1.0
-        return steps._replace(rewards=rewards), live
+        arrays, lengths = play(*arguments)
+        rewards = np.array(arrays["rewards"])
+        rewards[(np.cumsum(lengths) - 1)[1::2]] = 1.0
+        return {**arrays, "rewards": rewards}, lengths
 
     monkeypatch.setattr(record, "_play", flatter)
     told: list[str] = []

@@ -29,6 +29,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
         patch.setattr(_scenarios, "CONFIG", TINY)
         patch.setattr(connector, "find_family", lambda name: small if name == NAME else {})
         patch.setattr(record, "EPISODES_PER_CALL", 64)
+        patch.setattr(record, "PIECE", 5)
         for variant in ("replay", "expert"):
             catalog.make(f"{NAME}/{variant}", root, rows=ROWS, tell=told.append)
     return root, told

@@ -23,7 +23,7 @@ from oryx_marl.errors import OryxError
 from oryx_marl.eval import uniform
 from oryx_marl.eval.evaluator import Evaluator
 from oryx_marl.experiment import EvaluationSettings, Experiment
-from oryx_marl.train.loop import TrainSettings
+from oryx_marl.train.loop import DivergedError, TrainSettings
 from oryx_marl.train.run import Run
 
 Report = Callable[[int, dict[str, np.ndarray]], None]
@@ -32,7 +32,7 @@ SPENT = "seconds_spent.json"
 """File in a run's folder: seconds that all processes so far have spent on it."""
 LEAST_LEAD = 0.1
 """Of an expert before the data of its training."""
-RANDOM_SEED = 0
+RANDOM_SEED, RANDOM_EPISODES = 0, 1_280
 """Of the random agents that scores are measured against."""
 
 
@@ -76,8 +76,7 @@ class Bench:
         """The table as Markdown and CSV, and all scores as marl-eval reads them."""
         records = self.records()
         found = summary.make_table(self.suite, records)
-        missing = "; ".join(f"{variant} on `{data}`" for variant, data in self.missing())
-        note = f"\nNot run yet: {missing}.\n" if missing else ""
+        note = _tell_diverged(records) + _tell_missing(self.missing())
         _write_text(self.out / "table.md", table.markdown(found) + note)
         _write_text(self.out / "table.csv", table.csv(found))
         if self.suite.is_scaling:
@@ -117,15 +116,20 @@ class Bench:
             settings,
             EvaluationSettings(episodes=suite.episodes, replays=0),
         )
-        references = _references(data, suite.episodes) if suite.is_scaling else {}
+        references = _references(data) if suite.is_scaling else {}
         with self.watch(f"{variant} on {dataset}", suite.updates) as report:
 
             def on_progress(update: int, metrics: dict[str, np.ndarray]) -> None:
                 run.write(SPENT, seconds())
                 report(update, metrics)
 
-            scores = experiment.run(work, resume=True, on_progress=on_progress)
-        lines = list(run.rows("metrics.jsonl"))
+            diverged = None
+            try:
+                scores = experiment.run(work, resume=True, on_progress=on_progress)
+            except DivergedError as error:
+                diverged, scores = str(error), experiment.score_checkpoint(work)
+        nothing = {"seconds": 0.0, "metrics": {}}  # of what diverged before its first line
+        last = [nothing, *run.rows("metrics.jsonl")][-1]
         evaluations = list(run.rows("evaluations.jsonl"))
         return {
             "variant": variant,
@@ -133,17 +137,37 @@ class Bench:
             "commit": catalog.find_commit() or "unknown",
             **work.describe(),
             "wall_seconds": round(seconds(), 1),
-            "training_seconds": lines[-1]["seconds"],
+            "training_seconds": last["seconds"],
             "final_metrics": {
-                name: float(np.mean(values)) for name, values in lines[-1]["metrics"].items()
+                name: float(np.mean(values)) for name, values in last["metrics"].items()
             },
             "curve": [[row["update"], float(np.mean(row["returns"]))] for row in evaluations],
             "num_agents": data.spec.num_agents,
             "references": references,
+            "diverged": diverged,
             "scores": scores,
             "acting": _act_otherwise(work, chosen.acting, suite.episodes),
             "marl_eval": run.read("eval.json"),
         }
+
+
+def _tell_missing(cells: list[tuple[str, str]]) -> str:
+    """What is not run yet, each algorithm once."""
+    found: dict[str, list[str]] = {}
+    for variant, dataset in cells:
+        found.setdefault(variant, []).append(f"`{dataset}`")
+    missing = "; ".join(f"{variant} on {', '.join(names)}" for variant, names in found.items())
+    return f"\nNot run yet: {missing}.\n" if missing else ""
+
+
+def _tell_diverged(records: summary.Records) -> str:
+    """Whose training failed, and when its scores are of."""
+    found = "; ".join(
+        f"{variant} on `{dataset}` (after {record['scores']['update']:,} updates)"
+        for (variant, dataset), record in records.items()
+        if record.get("diverged")
+    )
+    return f"\nDiverged, and scored as at the last good checkpoint: {found}.\n" if found else ""
 
 
 def _clock(run: Run) -> Callable[[], float]:
@@ -169,13 +193,13 @@ def _act_otherwise(work: Experiment, acting: Any, episodes: int) -> dict[str, An
     return scores
 
 
-def _references(data: Dataset, episodes: int) -> dict[str, float | None]:
+def _references(data: Dataset) -> dict[str, float | None]:
     """What a score is measured against: mean returns of random agents, the data, and the expert.
 
     The expert is the policy that acted, or the one at the end of the training that was recorded.
     That one must be well above the data: an undertrained one would flatter every score.
     """
-    random, _ = uniform.play(base.make(data.spec), episodes, jax.random.key(RANDOM_SEED))
+    random, _ = uniform.play(base.make(data.spec), RANDOM_EPISODES, jax.random.key(RANDOM_SEED))
     logged = float(data.episode_returns.mean())
     last = data.origin.get("final_return")
     if last is None:

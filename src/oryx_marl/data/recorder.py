@@ -150,6 +150,11 @@ class Recorder:
                 yield part
                 del part
 
+    def lengths(self) -> list[np.ndarray]:
+        """Steps of every episode, for each of the `parts`; only these are read."""
+        found = [_read_lengths(self._path(update)) for update in self._updates()]
+        return [lengths for lengths in found if len(lengths)]
+
     def _continue(self) -> _State:
         """The state after the last append."""
         if self._state is None:
@@ -277,9 +282,17 @@ def _read_state(path: Path) -> _State:
     return _State(*_read_segment(path, TAILS))
 
 
+def _read_lengths(path: Path) -> np.ndarray:
+    """Steps of a segment's episodes; whether the rest of it can be trusted is not looked at."""
+    with _damage_told(path), np.load(path, allow_pickle=False) as segment:
+        return np.diff(
+            segment[f"{EPISODES}episode_starts"], append=segment[f"{EPISODES}rewards"].shape[0]
+        )
+
+
 def _read_segment(path: Path, prefix: str) -> tuple[_Progress, Arrays]:
     """What a segment says, and its arrays of a prefix, after all of it was checked."""
-    try:
+    with _damage_told(path):
         with zipfile.ZipFile(path) as archive:
             altered = archive.testzip()  # reads everything and compares checksums
         if altered is not None:
@@ -293,6 +306,12 @@ def _read_segment(path: Path, prefix: str) -> tuple[_Progress, Arrays]:
                 raise ValueError(f"it is the segment of update {progress.update}")
             names = [name for name in progress.names if name.startswith(prefix)]
             return progress, {name.removeprefix(prefix): segment[name] for name in names}
+
+
+@contextlib.contextmanager
+def _damage_told(path: Path) -> Iterator[None]:
+    try:
+        yield
     except Exception as error:  # damaged files make the libraries raise nearly anything
         raise _damaged(path, str(error) or type(error).__name__) from error
 

@@ -11,7 +11,8 @@ from jaxtyping import Float
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
-from oryx_marl.eval.rollout import Episodes, Trace, rollout
+from oryx_marl.eval import rollout
+from oryx_marl.eval.rollout import Episodes, Trace
 from oryx_marl.train.devices import fetch
 from oryx_marl.train.seeds import over_seeds
 
@@ -43,7 +44,7 @@ class Evaluator:
         first = jax.tree.map(lambda x: jnp.asarray(x[0]), fetch(weights))
         key = jax.random.fold_in(self._keys[0], stream)
         policy = self.algorithm.policy(first)
-        return jax.jit(lambda: rollout(self.env, policy, key, episodes)[1])()
+        return jax.jit(lambda: rollout.trace(self.env, policy, key, episodes))()
 
 
 @partial(jax.jit, static_argnames=("algorithm", "env", "episodes", "greedy"))
@@ -58,6 +59,6 @@ def _play(
 ) -> Episodes:
     def one_seed(weights: Any, key: jax.Array) -> Episodes:
         policy = algorithm.policy(weights, greedy=greedy)
-        return rollout(env, policy, jax.random.fold_in(key, stream), episodes)[0]
+        return rollout.play(env, policy, jax.random.fold_in(key, stream), episodes)
 
     return over_seeds(one_seed)(weights, keys)

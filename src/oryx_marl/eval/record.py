@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool
+from jaxtyping import Bool, Int
 
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.envs.base import Env
@@ -14,6 +14,8 @@ from oryx_marl.errors import OryxError
 from oryx_marl.train.online import Actors, Steps, collect
 
 EPISODES_PER_CALL = 1024
+PIECE = 32
+"""Steps that are held at a time: all of 1024 episodes with 50 agents would be 20 GB."""
 MOST_TRIES, LEAST_SHARE = 20 * EPISODES_PER_CALL, 0.01
 """Episodes after which a policy is given up that reaches the least return in fewer than this."""
 
@@ -38,54 +40,88 @@ def record_episodes(
     good = np.zeros(0, bool)
     while (lengths * good).sum() < rows:
         call_key = jax.random.fold_in(key, len(parts))
-        steps, live = jax.device_get(_play(algorithm, env, weights, call_key))
-        returns = (steps.rewards.mean(axis=2, dtype=np.float64) * live).sum(axis=1)
-        is_good = np.ones(len(returns), bool) if least_return is None else returns >= least_return
-        parts.append(_cut(steps, live, is_good))
-        lengths, good = np.append(lengths, live.sum(axis=1)), np.append(good, is_good)
+        played, new_lengths = _play(algorithm, env, weights, call_key)
+        is_good = _reach(played["rewards"], new_lengths, least_return)
+        parts.append(_choose(played, new_lengths, is_good))
+        lengths, good = np.append(lengths, new_lengths), np.append(good, is_good)
         if len(good) >= MOST_TRIES and good.mean() < LEAST_SHARE:
             raise OryxError(
                 f"only {good.sum():,} of {len(good):,} episodes have a return of {least_return} or "
                 "more: this policy has not learned the task"
             )
-    played = int(np.searchsorted(np.cumsum(lengths * good), rows)) + 1
-    kept = lengths[:played][good[:played]]
+    num_played = int(np.searchsorted(np.cumsum(lengths * good), rows)) + 1
+    kept = lengths[:num_played][good[:num_played]]
     arrays = {
         name: np.concatenate([part[name] for part in parts])[: kept.sum()] for name in parts[0]
     }
     arrays["final_observations"] = arrays["final_observations"][: len(kept)]
     arrays["episode_starts"] = np.append(0, np.cumsum(kept)[:-1])
-    return arrays, 1 - len(kept) / played
+    return arrays, 1 - len(kept) / num_played
 
 
-def _cut(steps: Steps, live: Bool[np.ndarray, "B T"], good: Bool[np.ndarray, " B"]) -> dict:
-    """The rows of the good episodes, one after another; steps are [B, T, ...]."""
-    chosen = live & good[:, None]
-    found = {name: array for name, array in steps._asdict().items() if array is not None}
-    arrays = {name: array[chosen] for name, array in found.items()}
-    last = live.sum(axis=1) - 1
-    arrays["final_observations"] = steps.final_observations[np.arange(len(last)), last][good]
-    return arrays
+def _reach(
+    rewards: np.ndarray, lengths: Int[np.ndarray, " B"], least_return: float | None
+) -> Bool[np.ndarray, " B"]:
+    """Which episodes return at least so much."""
+    if least_return is None:
+        return np.ones(len(lengths), bool)
+    starts = np.append(0, np.cumsum(lengths)[:-1])
+    return np.add.reduceat(rewards.mean(axis=1, dtype=np.float64), starts) >= least_return
+
+
+def _choose(
+    arrays: dict[str, np.ndarray], lengths: Int[np.ndarray, " B"], good: Bool[np.ndarray, " B"]
+) -> dict[str, np.ndarray]:
+    """The good episodes."""
+    rows = np.repeat(good, lengths)
+    return {
+        name: array[good if name == "final_observations" else rows]
+        for name, array in arrays.items()
+    }
+
+
+def _play(
+    algorithm: Algorithm, env: Env, weights: Any, key: jax.Array
+) -> tuple[dict[str, np.ndarray], Int[np.ndarray, " B"]]:
+    """One episode in each environment: their steps one after another, and how many each has.
+
+    They are played in short pieces until the last has ended; only what belongs to them is kept.
+    """
+    reset_key, play_key = jax.random.split(key)
+    actors = _begin(algorithm, env, weights, reset_key)
+    limit = env.spec.episode_limit or 0
+    playing, pieces, number = np.ones(EPISODES_PER_CALL, bool), [], 0
+    while playing.any():
+        piece_key = jax.random.fold_in(play_key, number) if number else play_key
+        actors, found = _go_on(algorithm, env, weights, actors, piece_key, min(limit, PIECE))
+        steps = jax.device_get(found)
+        ended = (steps.terminals | steps.truncations).all(axis=2)
+        live = (np.cumsum(ended, axis=1) - ended == 0) & playing[:, None]
+        arrays = {name: array[live] for name, array in steps._asdict().items() if array is not None}
+        arrays["is_last"], arrays["episode"] = ended[live], np.nonzero(live)[0]
+        pieces.append(arrays)
+        playing &= ~ended.any(axis=1)
+        number += 1
+    order = np.argsort(np.concatenate([piece["episode"] for piece in pieces]), kind="stable")
+    rows = {name: np.concatenate([piece[name] for piece in pieces])[order] for name in pieces[0]}
+    lengths = np.bincount(rows.pop("episode"), minlength=EPISODES_PER_CALL)
+    rows["final_observations"] = rows["final_observations"][rows.pop("is_last")]
+    return rows, lengths
 
 
 @partial(jax.jit, static_argnames=("algorithm", "env"))
-def _play(algorithm: Algorithm, env: Env, weights: Any, key: jax.Array) -> tuple[Steps, Array]:
-    """One episode in each environment: its steps [B, T, ...] and which of them belong to it."""
-    reset_key, play_key = jax.random.split(key)
-    policy = algorithm.policy(weights)
-    states, first = jax.vmap(env.reset)(jax.random.split(reset_key, EPISODES_PER_CALL))
+def _begin(algorithm: Algorithm, env: Env, weights: Any, key: jax.Array) -> Actors:
+    states, first = jax.vmap(env.reset)(jax.random.split(key, EPISODES_PER_CALL))
+    memory = algorithm.policy(weights).init(EPISODES_PER_CALL)
     nothing = jnp.zeros(())
-    actors = Actors(
-        states,
-        first.seen,
-        first.state,
-        policy.init(EPISODES_PER_CALL),
-        jnp.zeros(EPISODES_PER_CALL),
-        nothing,
-        nothing,
-    )
-    assert env.spec.episode_limit is not None
-    _, _, steps = collect(env, policy, actors, play_key, env.spec.episode_limit)
-    ended = (steps.terminals | steps.truncations).all(axis=2)
-    live = jnp.cumsum(ended, axis=0) - ended == 0
-    return jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), (steps, live))
+    zeros = jnp.zeros(EPISODES_PER_CALL)
+    return Actors(states, first.seen, first.state, memory, zeros, nothing, nothing)
+
+
+@partial(jax.jit, static_argnames=("algorithm", "env", "length"))
+def _go_on(
+    algorithm: Algorithm, env: Env, weights: Any, actors: Actors, key: jax.Array, length: int
+) -> tuple[Actors, Steps]:
+    """Where everyone is after `length` steps, and these [B, T, ...]."""
+    after, _, steps = collect(env, algorithm.policy(weights), actors, key, length)
+    return after, jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), steps)

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 from oryx_marl.algorithms.base import Policy
 from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
-from oryx_marl.eval.rollout import rollout
+from oryx_marl.eval import rollout
 from oryx_marl.types import Observation, Spec
 
 
@@ -24,7 +24,7 @@ def uniform_policy(spec: Spec) -> Policy:
 @partial(jax.jit, static_argnames=("env", "episodes"))
 def play(env: Env, episodes: int, key: jax.Array) -> tuple[Float[Array, " B"], Int[Array, " B"]]:
     """Returns and lengths of so many episodes of random agents."""
-    played, _ = rollout(env, uniform_policy(env.spec), key, episodes)
+    played = rollout.play(env, uniform_policy(env.spec), key, episodes)
     return played.returns, played.lengths
 
 

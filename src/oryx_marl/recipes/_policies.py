@@ -1,9 +1,8 @@
 """Recipes that act: a training that is recorded, and roll-outs of policies that were kept."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,8 @@ KEPT = Path(__file__).parent / "kept"
 """Policies that are installed with the package."""
 REQUEST = "request.json"
 """What was asked for when a recording was begun, in its work folder."""
+EPISODES = 1_280
+"""That score the final policy: others are measured against it."""
 EVALUATE_EVERY = 100
 """Updates between points of the curve."""
 SNAPSHOT_EVERY = 50
@@ -54,7 +55,8 @@ def record_training(
         checkpoint_every=EVALUATE_EVERY,
     )
     train = settings.in_updates(config.num_envs * config.rollout_length)
-    work = experiment.Experiment("sable", config, env, request.work / "run", train)
+    scoring = experiment.EvaluationSettings(episodes=EPISODES)
+    work = experiment.Experiment("sable", config, env, request.work / "run", train, scoring)
     algorithm = sable.make(config, env.spec)
     recorder = Recorder(request.work / "segments")
     # A few environments more than needed: episodes that the end cuts off are not kept.
@@ -78,19 +80,20 @@ def record_training(
         "steps": num_steps,
         "final_return": final,
     }
-    parts = partial(recorder.parts, env.spec, "recording", notes)
-    yield from parts() if steps is None else _draw(parts, request)
+    parts = recorder.parts(env.spec, "recording", notes)
+    yield from parts if steps is None else _draw(parts, recorder.lengths(), request)
 
 
-def _draw(parts: Callable[[], Iterator[Dataset]], request: Request) -> Iterator[Dataset]:
+def _draw(
+    parts: Iterator[Dataset], lengths: list[np.ndarray], request: Request
+) -> Iterator[Dataset]:
     """Whole episodes drawn at random from all parts; one part is held at a time."""
-    lengths = [part.episode_lengths for part in parts()]
     if not lengths:
         raise OryxError("no episode has ended, so there is nothing to keep; ask for more --rows")
     drawn = subsampling.draw(np.concatenate(lengths), request.rows, request.seed)
     borders = np.searchsorted(drawn, np.cumsum([len(each) for each in lengths]))
     first = 0
-    for part, mine in zip(parts(), np.split(drawn, borders[:-1]), strict=True):
+    for part, mine in zip(parts, np.split(drawn, borders[:-1]), strict=True):
         if len(mine):
             yield subsampling.take_episodes(part, mine - first)
         first += part.num_episodes

@@ -8,11 +8,12 @@ from oryx_marl.recipes.base import Recipe
 FAMILIES = tuple(f"con-{size}x{size}x{agents}a" for size, agents in connector.SIZES)
 TRAININGS = {
     "con-5x5x3a": Training(2_000_000, learning_rate=3e-4),
-    "con-7x7x5a": Training(4_000_000),
+    "con-7x7x5a": Training(4_000_000, learning_rate=3e-4),
     "con-10x10x10a": Training(8_000_000),
     "con-15x15x23a": Training(12_000_000),
 }
-"""Where Sable needs fewer steps than the paper has: what comes after would be of experts alone."""
+"""Where Sable needs fewer steps than the paper has, and smaller ones where it learns fast: else
+most of the recording would be of experts."""
 
 
 def find_family(name: str) -> dict[str, Recipe]:

@@ -8,8 +8,11 @@ from oryx_marl.bench import settings
 from oryx_marl.bench.suite import Variant, quicken
 from oryx_marl.networks.sable import NetworkConfig
 
-ORYX = oryx.Config(network=NetworkConfig(width=128, num_heads=4, precision="bfloat16"))
-"""The paper's size, otherwise the defaults that were chosen on T-Maze; half the time of float32."""
+ORYX = oryx.Config(
+    advantage="own", network=NetworkConfig(width=128, num_heads=4, precision="bfloat16")
+)
+"""The paper's size, in half the time of float32. An action is weighed by its own advantage: rewards
+are each agent's own (see results/bench/connector/probes.json)."""
 PAPER = configs.from_dict(oryx.Config, settings.paper("connector", "replay"))
 
 VARIANTS = {
