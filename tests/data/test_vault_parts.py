@@ -287,6 +287,8 @@ def test_memory_does_not_grow_with_the_number_of_parts(tmp_path):
 
 
 ENDLESS = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in background
 print("ready", flush=True)
 for index in itertools.count():
     vault.write_parts(make(8, 9_000), folder / str(index), 1)

@@ -12,7 +12,7 @@ from oryx_marl.data import catalog
 from oryx_marl.errors import OryxError
 from oryx_marl.eval import record
 from oryx_marl.networks.sable import NetworkConfig
-from oryx_marl.recipes import _scenarios, connector, smax
+from oryx_marl.recipes import _policies, _scenarios, connector, smax
 
 NAME = "con-4x4x2a"
 """None of the listed ones."""
@@ -30,6 +30,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
         patch.setattr(connector, "find_family", lambda name: small if name == NAME else {})
         patch.setattr(record, "EPISODES_PER_CALL", 64)
         patch.setattr(record, "PIECE", 5)
+        patch.setattr(_policies, "EPISODES", 16)
         for variant in ("replay", "expert"):
             catalog.make(f"{NAME}/{variant}", root, rows=ROWS, tell=told.append)
     return root, told

@@ -90,23 +90,29 @@ def _play(
     reset_key, play_key = jax.random.split(key)
     actors = _begin(algorithm, env, weights, reset_key)
     limit = env.spec.episode_limit or 0
-    playing, pieces, number = np.ones(EPISODES_PER_CALL, bool), [], 0
+    playing = np.ones(EPISODES_PER_CALL, bool)
+    pieces: list[dict[str, np.ndarray]] = []
+    episodes: list[np.ndarray] = []
+    endings: list[np.ndarray] = []
     while playing.any():
-        piece_key = jax.random.fold_in(play_key, number) if number else play_key
+        piece_key = jax.random.fold_in(play_key, len(pieces)) if pieces else play_key
         actors, found = _go_on(algorithm, env, weights, actors, piece_key, min(limit, PIECE))
         steps = jax.device_get(found)
         ended = (steps.terminals | steps.truncations).all(axis=2)
         live = (np.cumsum(ended, axis=1) - ended == 0) & playing[:, None]
         arrays = {name: array[live] for name, array in steps._asdict().items() if array is not None}
-        arrays["is_last"], arrays["episode"] = ended[live], np.nonzero(live)[0]
+        arrays["final_observations"] = steps.final_observations[live & ended]
         pieces.append(arrays)
+        episodes.append(np.nonzero(live)[0])
+        endings.append(np.nonzero(live & ended)[0])
         playing &= ~ended.any(axis=1)
-        number += 1
-    order = np.argsort(np.concatenate([piece["episode"] for piece in pieces]), kind="stable")
-    rows = {name: np.concatenate([piece[name] for piece in pieces])[order] for name in pieces[0]}
-    lengths = np.bincount(rows.pop("episode"), minlength=EPISODES_PER_CALL)
-    rows["final_observations"] = rows["final_observations"][rows.pop("is_last")]
-    return rows, lengths
+    of_rows, of_ends = np.concatenate(episodes), np.concatenate(endings)
+    arrays = {}
+    for name in pieces[0]:
+        order = of_ends if name == "final_observations" else of_rows
+        joined = np.concatenate([piece[name] for piece in pieces])
+        arrays[name] = joined[np.argsort(order, kind="stable")]
+    return arrays, np.bincount(of_rows)
 
 
 @partial(jax.jit, static_argnames=("algorithm", "env"))
