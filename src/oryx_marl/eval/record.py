@@ -11,7 +11,7 @@ from jaxtyping import Bool, Int
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
-from oryx_marl.train.online import Actors, Steps, collect
+from oryx_marl.train.online import Actors, Steps, begin, collect
 
 EPISODES_PER_CALL = 1024
 PIECE = 32
@@ -117,11 +117,7 @@ def _play(
 
 @partial(jax.jit, static_argnames=("algorithm", "env"))
 def _begin(algorithm: Algorithm, env: Env, weights: Any, key: jax.Array) -> Actors:
-    states, first = jax.vmap(env.reset)(jax.random.split(key, EPISODES_PER_CALL))
-    memory = algorithm.policy(weights).init(EPISODES_PER_CALL)
-    nothing = jnp.zeros(())
-    zeros = jnp.zeros(EPISODES_PER_CALL)
-    return Actors(states, first.seen, first.state, memory, zeros, nothing, nothing)
+    return begin(env, algorithm.policy(weights), key, EPISODES_PER_CALL)
 
 
 @partial(jax.jit, static_argnames=("algorithm", "env", "length"))

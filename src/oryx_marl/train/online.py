@@ -136,12 +136,8 @@ def _by_env(steps: Steps) -> dict[str, np.ndarray]:
 @partial(jax.jit, static_argnames=("algorithm", "env"))
 def _init_actors(algorithm: Algorithm, env: Env, learners: Any, keys: jax.Array) -> Actors:
     def one_seed(learner: Any, key: jax.Array) -> Actors:
-        count = algorithm.batch_size
-        reset_keys = jax.random.split(jax.random.fold_in(key, WORLD_STREAM), count)
-        states, first = jax.vmap(env.reset)(reset_keys)
-        memory = algorithm.policy(algorithm.weights(learner)).init(count)
-        nothing = jnp.zeros(())
-        return Actors(states, first.seen, first.state, memory, jnp.zeros(count), nothing, nothing)
+        policy = algorithm.policy(algorithm.weights(learner))
+        return begin(env, policy, jax.random.fold_in(key, WORLD_STREAM), algorithm.batch_size)
 
     return over_seeds(one_seed)(learners, keys)
 
@@ -187,6 +183,15 @@ def run_rollouts(
         return learner, actors, jax.tree.map(lambda x: x.mean(axis=0), metrics), steps
 
     return over_seeds(one_seed)(learners, actors, keys)
+
+
+def begin(env: Env, policy: Policy, key: jax.Array, count: int) -> Actors:
+    """So many environments before their first step."""
+    states, first = _reset(env, key, count)
+    nothing = jnp.zeros(())
+    return Actors(
+        states, first.seen, first.state, policy.init(count), jnp.zeros(count), nothing, nothing
+    )
 
 
 def _reset(env: Env, key: jax.Array, count: int) -> tuple[Any, Step]:
@@ -260,11 +265,19 @@ def collect(
     mean_return = jnp.where(num_ended > 0, total / jnp.maximum(num_ended, 1), actors.latest_return)
     after = after._replace(latest_return=mean_return, latest_ended=num_ended)
     _, _, following_info = policy.step(after.memory, after.observation, last_key)
-    observation, info, by_env = jax.tree.map(
-        lambda x: jnp.moveaxis(x, 0, 1), (observation, info, steps)
-    )
-    window = Window(observation, by_env.actions, by_env.rewards, by_env.terminals, by_env.state)
+    window, truncated, info = _by_sequence(observation, info, steps)
     experience = Experience(
-        window, by_env.truncations, info, actors.memory, after.observation, following_info
+        window, truncated, info, actors.memory, after.observation, following_info
     )
     return after, experience, steps
+
+
+def _by_sequence(
+    observation: Observation, info: Any, steps: Steps
+) -> tuple[Window, Bool[Array, "B T N"], Any]:
+    """What was collected step by step, [T, B, ...], as one sequence per environment."""
+    observation, info, steps = jax.tree.map(
+        lambda x: jnp.moveaxis(x, 0, 1), (observation, info, steps)
+    )
+    window = Window(observation, steps.actions, steps.rewards, steps.terminals, steps.state)
+    return window, steps.truncations, info
