@@ -4,16 +4,17 @@
     python benchmarks/online.py score SCENARIO    # the kept policy again, on other episodes
     python benchmarks/online.py tables
 
-`keep` makes the last policy of a recorded training that of the recipes (recipes/kept/), and writes
-its scores, curve and settings and the statistics of the data to results/online/.
+`keep` makes the snapshots of a recorded training those of the recipes (recipes/kept/), in half
+precision, and writes its scores, curve and settings and the statistics of the data to
+results/online/.
 """
 
 import argparse
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from documents import insert
@@ -21,16 +22,14 @@ from oryx_marl import experiment
 from oryx_marl.bench import published
 from oryx_marl.data import catalog, stats
 from oryx_marl.envs import base
-from oryx_marl.eval.evaluator import Evaluator
-from oryx_marl.recipes._policies import EPISODES, KEPT
+from oryx_marl.recipes import _policies
+from oryx_marl.recipes._policies import KEPT
 from oryx_marl.recipes.base import TRAINING
 from oryx_marl.train import policy_file
 from oryx_marl.train.run import Run
 
 RESULTS = Path(__file__).parent.parent / "results"
 RECORDS = RESULTS / "online"
-SEED = 1
-"""Of `score`; training and its own scores have seed 0."""
 STATISTICS = ("fingerprint", "transitions", "episodes", "returns", "lengths")
 
 
@@ -41,10 +40,7 @@ def keep(dataset: str) -> Path:
     data, loaded, files = catalog.open(folder), experiment.load(run), Run(run)
     name = base.make(loaded.spec).name
     steps = loaded.config["steps_per_update"]
-    weights = jax.tree.map(lambda x: x[0], loaded.algorithm.weights(loaded.state.learners))
-    about = {"seed": loaded.config["seeds"][0], "steps": loaded.update * steps}
-    algorithm = loaded.config["algorithm"]
-    policy_file.save(KEPT / f"{name}.npz", algorithm, loaded.algorithm, weights, about)
+    keep_policies(run.with_name("snapshots"), KEPT / name)
     found = stats.describe(data)
     record = {
         "scenario": name,
@@ -67,14 +63,23 @@ def keep(dataset: str) -> Path:
     return path
 
 
+def keep_policies(snapshots: Path, folder: Path) -> None:
+    """In place of those that are there."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for path in _policies.find(snapshots):
+        policy = policy_file.load(path)
+        origin = {**policy.about, "half": True}
+        policy_file.save(
+            folder / path.name, "sable", policy.algorithm, policy.weights, origin, half=True
+        )
+
+
 def score(scenario: str) -> Path:
-    """Writes the kept policy's mean return over many episodes, sampled, to its record."""
-    kept, path = policy_file.load(KEPT / f"{scenario}.npz"), RECORDS / f"{scenario}.json"
-    evaluator = Evaluator(kept.algorithm, base.make(kept.spec), [SEED])
-    weights = jax.tree.map(lambda x: jax.numpy.asarray(x)[None], kept.weights)
-    returns = evaluator.returns(weights, 0, EPISODES)[0].astype(np.float64)
+    """Writes the last kept policy's mean return over many episodes to its record."""
+    last, path = _policies.find(KEPT / scenario)[-1], RECORDS / f"{scenario}.json"
+    returns = _policies.score(last)
     error = float(returns.std(ddof=1) / len(returns) ** 0.5)
-    expert = {"mean": float(returns.mean()), "standard_error": error, "episodes": EPISODES}
+    expert = {"mean": float(returns.mean()), "standard_error": error, "episodes": len(returns)}
     path.write_text(json.dumps(json.loads(path.read_text()) | {"expert": expert}, indent=1) + "\n")
     return path
 

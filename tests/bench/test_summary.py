@@ -73,9 +73,9 @@ def _summary(scores: list[float]) -> dict[str, Any]:
 def scaling() -> dict[tuple[str, str], dict[str, Any]]:
     """Oryx reaches the expert with three agents and half of the way with ten, MAICQ a quarter."""
     return {
-        ("Oryx", "con-5x5x3a/replay"): scaling_record("Oryx", 3, [0.4, 0.5, 0.6], 0.5),
-        ("MAICQ", "con-5x5x3a/replay"): scaling_record("MAICQ", 3, [-0.3, -0.25, -0.2], 0.5),
-        ("Oryx", "con-10x10x10a/replay"): scaling_record("Oryx", 10, [-0.1, 0.0, 0.1], 0.5),
+        ("Oryx", "con-5x5x3a/snapshots"): scaling_record("Oryx", 3, [0.4, 0.5, 0.6], 0.5),
+        ("MAICQ", "con-5x5x3a/snapshots"): scaling_record("MAICQ", 3, [-0.3, -0.25, -0.2], 0.5),
+        ("Oryx", "con-10x10x10a/snapshots"): scaling_record("Oryx", 10, [-0.1, 0.0, 0.1], 0.5),
     }
 
 
@@ -86,13 +86,13 @@ def test_scores_stand_beside_what_they_are_measured_against(scaling: Any) -> Non
         tuple(row.labels): dict(zip(found.columns, row.cells, strict=True)) for row in found.rows
     }
     assert [*rows] == [
-        ("con-5x5x3a/replay", "Oryx"),
-        ("con-5x5x3a/replay", "MAICQ"),
-        ("con-10x10x10a/replay", "Oryx"),
+        ("con-5x5x3a/snapshots", "Oryx"),
+        ("con-5x5x3a/snapshots", "MAICQ"),
+        ("con-10x10x10a/snapshots", "Oryx"),
     ]
     shares = [rows[row]["of expert"].mean for row in rows]
     assert shares == pytest.approx([1.0, 0.25, 0.5])
-    first = rows["con-5x5x3a/replay", "Oryx"]
+    first = rows["con-5x5x3a/snapshots", "Oryx"]
     assert first["sampled"].best
     assert first["sampled"].mean == pytest.approx(0.5)
     assert first["of expert"].std == pytest.approx(0.1)
@@ -122,7 +122,7 @@ def test_the_first_cells_are_those_that_show_the_curve() -> None:
     first = connector.cells()[:8]
     assert {variant for variant, _ in first} == {"Oryx", "MAICQ"}
     assert [data for _, data in first[::2]] == [
-        f"con-{size}/replay" for size in ("5x5x3a", "10x10x10a", "15x15x23a", "25x25x50a")
+        f"con-{size}/snapshots" for size in ("5x5x3a", "10x10x10a", "15x15x23a", "25x25x50a")
     ]
     assert len(set(connector.cells())) == len(connector.cells())
     assert {data for _, data in connector.cells()} == set(connector.datasets)

@@ -41,7 +41,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def request_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Request:
-    monkeypatch.setattr(record, "EPISODES_PER_CALL", 64)
+    monkeypatch.setattr(record, "MOST_ENVS", 64)
     return Request(rows=3_000, seed=0, work=tmp_path / "tmaze.vlt" / "x.recording")
 
 
@@ -54,6 +54,18 @@ def test_policy_files_keep_everything(kept: Path) -> None:
     expected = algorithm.weights(algorithm.init(jax.random.key(0)))
     for ours, theirs in zip(jax.tree.leaves(found.weights), jax.tree.leaves(expected), strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def test_half_of_the_digits_are_half_of_the_file(kept: Path, tmp_path: Path) -> None:
+    whole = policy_file.load(kept / "one.npz")
+    policy_file.save(tmp_path / "half.npz", "sable", whole.algorithm, whole.weights, {}, half=True)
+    found = policy_file.load(tmp_path / "half.npz")
+    for ours, theirs in zip(
+        jax.tree.leaves(found.weights), jax.tree.leaves(whole.weights), strict=True
+    ):
+        assert ours.dtype == np.float32
+        np.testing.assert_allclose(ours, theirs, rtol=2**-10, atol=1e-7)
+    assert (tmp_path / "half.npz").stat().st_size < (kept / "one.npz").stat().st_size
 
 
 def test_damaged_policy_files_are_refused(kept: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Data of Connector and SMAX by recipe: a part of a recorded training, and its last policy."""
+"""Data of Connector and SMAX by recipe: a part of a recorded training, and its policies."""
 
 from pathlib import Path
 
@@ -22,16 +22,16 @@ TINY = sable.Config(network=NetworkConfig(width=8), num_envs=8, rollout_length=2
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    """Both datasets of a small board, and what was told while they were made."""
+    """All datasets of a small board, and what was told while they were made."""
     root, told = tmp_path_factory.mktemp("data"), []
     small = _scenarios.make(NAME, _scenarios.Training(2_000))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_scenarios, "CONFIG", TINY)
         patch.setattr(connector, "find_family", lambda name: small if name == NAME else {})
-        patch.setattr(record, "EPISODES_PER_CALL", 64)
+        patch.setattr(record, "MOST_ENVS", 64)
         patch.setattr(record, "PIECE", 5)
         patch.setattr(_policies, "EPISODES", 16)
-        for variant in ("replay", "expert"):
+        for variant in ("replay", "expert", "snapshots"):
             catalog.make(f"{NAME}/{variant}", root, rows=ROWS, tell=told.append)
     return root, told
 
@@ -64,6 +64,25 @@ def test_its_last_policy_acts(made: tuple[Path, list[str]]) -> None:
     assert expert.origin["policies"][0]["update"] == 10
 
 
+def test_its_policies_act_in_turn(made: tuple[Path, list[str]]) -> None:
+    root, told = made
+    mixed = catalog.open(f"{NAME}/snapshots", root)
+    assert [policy["update"] for policy in mixed.origin["policies"]] == [10]
+    assert ROWS <= mixed.num_rows < ROWS + 16
+    assert mixed.origin["final_return"] == pytest.approx(float(told[-1].split()[-1]), abs=1e-3)
+    with pytest.raises(OryxError, match="leave out --policy"):
+        catalog.make("con-25x25x50a/snapshots", root, policy=root / "run")
+
+
+def test_policies_stand_for_a_training(tmp_path: Path) -> None:
+    """Those nearest to the middles of its tenths, and the last."""
+    assert _policies.find(tmp_path) == []
+    for update in (*range(10, 130, 10), 123):
+        (tmp_path / f"{update}.npz").touch()
+    found = [int(path.stem) for path in _policies.find(tmp_path)]
+    assert found == [10, 20, 30, 40, 60, 70, 80, 90, 100, 120, 123]
+
+
 def test_who_has_no_policy_is_told_how_to_get_one(tmp_path: Path) -> None:
     with pytest.raises(OryxError, match=f"make {NAME}/replay first"):
         catalog.make(f"{NAME}/expert", tmp_path)
@@ -76,5 +95,5 @@ def test_who_has_no_policy_is_told_how_to_get_one(tmp_path: Path) -> None:
 def test_the_papers_scenarios_are_listed(tmp_path: Path) -> None:
     listed = {entry.name for entry in catalog.names(tmp_path)}
     for family in (*connector.FAMILIES, *smax.FAMILIES):
-        assert {f"{family}/replay", f"{family}/expert"} <= listed
+        assert {f"{family}/{name}" for name in ("replay", "expert", "snapshots")} <= listed
     assert not catalog.is_made_quickly("con-5x5x3a/replay", tmp_path)

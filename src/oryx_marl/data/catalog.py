@@ -89,7 +89,7 @@ def find(name_or_path: str | Path, root: Path | None = None) -> Path:
 
 
 def is_made_quickly(name: str, root: Path | None = None) -> bool:
-    """Whether a dataset is not there yet but takes only seconds to make."""
+    """Whether a dataset is not there yet but can be made without a training."""
     recipe = _find_recipe(name)
     if recipe is None or not recipe.is_quick:
         return False

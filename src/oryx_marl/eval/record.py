@@ -13,10 +13,11 @@ from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
 from oryx_marl.train.online import Actors, Steps, begin, collect
 
-EPISODES_PER_CALL = 1024
+MOST_ENVS, MOST_ROUNDS = 1024, 16
+"""Environments side by side, and episodes of each in one go."""
 PIECE = 32
-"""Steps that are held at a time: all of 1024 episodes with 50 agents would be 20 GB."""
-MOST_TRIES, LEAST_SHARE = 20 * EPISODES_PER_CALL, 0.01
+"""Steps that are fetched at a time: an episode with 50 agents may be 26 MB."""
+MOST_TRIES, LEAST_SHARE = 20_000, 0.01
 """Episodes after which a policy is given up that reaches the least return in fewer than this."""
 
 
@@ -30,17 +31,22 @@ def record_episodes(
 ) -> tuple[dict[str, np.ndarray], float]:
     """Sampled episodes, cut after the first with which `rows` steps are reached.
 
-    Those of less than `least_return` are discarded; their share of all that were played up to
-    there comes second.
+    Every environment plays equally many, so that long ones are as likely as they are. Those of less
+    than `least_return` are discarded; their share of all that were played up to there comes second.
     """
-    if env.spec.episode_limit is None:
+    limit = env.spec.episode_limit
+    if limit is None:
         raise OryxError(f"environment '{env.spec.environment}' has no episode limit to roll out to")
+    num_envs = min(MOST_ENVS, -(-rows // limit))  # enough if all last to the limit
     parts: list[dict[str, np.ndarray]] = []
     lengths = np.zeros(0, np.int64)
     good = np.zeros(0, bool)
-    while (lengths * good).sum() < rows:
+    while (found := (lengths * good).sum()) < rows:
+        rounds = int((rows - found) / max(found, 1) * len(lengths) / num_envs) + 1
         call_key = jax.random.fold_in(key, len(parts))
-        played, new_lengths = _play(algorithm, env, weights, call_key)
+        played, new_lengths = _play(
+            algorithm, env, weights, call_key, num_envs, min(rounds, MOST_ROUNDS)
+        )
         is_good = _reach(played["rewards"], new_lengths, least_return)
         parts.append(_choose(played, new_lengths, is_good))
         lengths, good = np.append(lengths, new_lengths), np.append(good, is_good)
@@ -81,31 +87,33 @@ def _choose(
 
 
 def _play(
-    algorithm: Algorithm, env: Env, weights: Any, key: jax.Array
-) -> tuple[dict[str, np.ndarray], Int[np.ndarray, " B"]]:
-    """One episode in each environment: their steps one after another, and how many each has.
+    algorithm: Algorithm, env: Env, weights: Any, key: jax.Array, num_envs: int, rounds: int
+) -> tuple[dict[str, np.ndarray], Int[np.ndarray, " E"]]:
+    """`rounds` episodes in each environment: their steps one after another, and how many each has.
 
     They are played in short pieces until the last has ended; only what belongs to them is kept.
     """
     reset_key, play_key = jax.random.split(key)
-    actors = _begin(algorithm, env, weights, reset_key)
+    actors = _begin(algorithm, env, weights, reset_key, num_envs)
     limit = env.spec.episode_limit or 0
-    playing = np.ones(EPISODES_PER_CALL, bool)
+    first = np.arange(num_envs) * rounds
+    num_ended = np.zeros(num_envs, np.int64)
     pieces: list[dict[str, np.ndarray]] = []
     episodes: list[np.ndarray] = []
     endings: list[np.ndarray] = []
-    while playing.any():
+    while (num_ended < rounds).any():
         piece_key = jax.random.fold_in(play_key, len(pieces)) if pieces else play_key
         actors, found = _go_on(algorithm, env, weights, actors, piece_key, min(limit, PIECE))
         steps = jax.device_get(found)
         ended = (steps.terminals | steps.truncations).all(axis=2)
-        live = (np.cumsum(ended, axis=1) - ended == 0) & playing[:, None]
+        number = num_ended[:, None] + np.cumsum(ended, axis=1) - ended
+        live = number < rounds
         arrays = {name: array[live] for name, array in steps._asdict().items() if array is not None}
         arrays["final_observations"] = steps.final_observations[live & ended]
         pieces.append(arrays)
-        episodes.append(np.nonzero(live)[0])
-        endings.append(np.nonzero(live & ended)[0])
-        playing &= ~ended.any(axis=1)
+        episodes.append((first[:, None] + number)[live])
+        endings.append((first[:, None] + number)[live & ended])
+        num_ended += ended.sum(axis=1)
     of_rows, of_ends = np.concatenate(episodes), np.concatenate(endings)
     arrays = {}
     for name in pieces[0]:
@@ -115,9 +123,9 @@ def _play(
     return arrays, np.bincount(of_rows)
 
 
-@partial(jax.jit, static_argnames=("algorithm", "env"))
-def _begin(algorithm: Algorithm, env: Env, weights: Any, key: jax.Array) -> Actors:
-    return begin(env, algorithm.policy(weights), key, EPISODES_PER_CALL)
+@partial(jax.jit, static_argnames=("algorithm", "env", "num_envs"))
+def _begin(algorithm: Algorithm, env: Env, weights: Any, key: jax.Array, num_envs: int) -> Actors:
+    return begin(env, algorithm.policy(weights), key, num_envs)
 
 
 @partial(jax.jit, static_argnames=("algorithm", "env", "length"))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from oryx_marl import config as configs
@@ -19,6 +20,7 @@ from oryx_marl.data.recorder import Recorder
 from oryx_marl.envs import base
 from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
+from oryx_marl.eval.evaluator import Evaluator
 from oryx_marl.eval.record import record_episodes
 from oryx_marl.recipes.base import Request, one_part
 from oryx_marl.train import policy_file
@@ -34,8 +36,12 @@ EPISODES = 1_280
 """That score the final policy: others are measured against it."""
 EVALUATE_EVERY = 100
 """Updates between points of the curve."""
-SNAPSHOT_EVERY = 50
+SNAPSHOT_EVERY = 10
 """Updates between the weights that are kept while recording."""
+MOMENTS = 10
+"""Of a training, where its policies stand for all: the middle of each tenth."""
+SCORE_SEED = 1
+"""Of `score`; a training and its own scores have seed 0."""
 
 
 def record_training(
@@ -114,12 +120,12 @@ def _require_same_rows(request: Request) -> None:
 
 
 def roll_out(
-    policies: list[Path], least_return: float | None, request: Request
+    policies: list[Path], least_return: float | None, request: Request, final: Path | None = None
 ) -> Iterator[Dataset]:
     """Whole episodes of policies that were kept in files, an equal share of the rows each.
 
     With `least_return` only episodes of at least that return are kept, and the share of those that
-    are not is told.
+    are not is told. With `final` it is noted how that policy scores.
     """
     if request.policy is not None and len(policies) > 1:
         raise OryxError(
@@ -128,7 +134,10 @@ def roll_out(
         )
     kept = [_load(policy, request) for policy in policies]
     rows = -(-request.rows // len(kept))
-    shares, sources = [], []
+    shares, sources, scores = [], [], {}
+    if final is not None:
+        scores = {"final_return": float(score(final).mean())}
+        request.tell(f"return of the final policy: {scores['final_return']:.3f}")
     for number, policy in enumerate(kept):
         env = base.make(policy.spec)
         key = jax.random.fold_in(jax.random.key(request.seed), number)
@@ -137,11 +146,30 @@ def roll_out(
         )
         shares.append(discarded)
         sources.append(policy.about)
-        notes: dict[str, Any] = {"policies": [*sources]}
+        notes: dict[str, Any] = {"policies": [*sources], **scores}
         if least_return is not None:
             notes |= {"least_return": least_return, "discarded_share": [*shares]}
             request.tell(f"{discarded:.2%} of the episodes were discarded: return too low")
         yield one_part(env.spec, arrays, **notes)
+
+
+def find(snapshots: Path) -> list[Path]:
+    """Policies of a training at its moments, and the last one; none if the folder has none."""
+    found = sorted(snapshots.glob("*.npz"), key=lambda path: int(path.stem))
+    if not found:
+        return []
+    updates = np.array([int(path.stem) for path in found])
+    middles = (np.arange(MOMENTS) + 0.5) / MOMENTS * updates[-1]
+    nearest = np.abs(updates - middles[:, None]).argmin(axis=1)
+    return [*(found[place] for place in np.unique(nearest)), found[-1]]
+
+
+def score(path: Path) -> np.ndarray:
+    """Returns of a kept policy in many episodes, sampled."""
+    kept = policy_file.load(path)
+    evaluator = Evaluator(kept.algorithm, base.make(kept.spec), [SCORE_SEED])
+    weights = jax.tree.map(lambda x: jnp.asarray(x)[None], kept.weights)
+    return evaluator.returns(weights, 0, EPISODES)[0].astype(np.float64)
 
 
 def _load(path: Path, request: Request) -> KeptPolicy:

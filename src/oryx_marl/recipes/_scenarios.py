@@ -1,15 +1,17 @@
-"""Recipes that every scenario of an environment has: a recorded training, and its final policy."""
+"""Recipes that every scenario of an environment has: a recorded training, its final policy, and its
+policies along the way."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from oryx_marl.algorithms import sable
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.envs import base
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.sable import NetworkConfig
-from oryx_marl.recipes._policies import KEPT, record_training, roll_out
+from oryx_marl.recipes._policies import KEPT, MOMENTS, find, record_training, roll_out
 from oryx_marl.recipes.base import TRAINING, Recipe, Request
 
 CONFIG = sable.Config(
@@ -30,7 +32,8 @@ class Training:
 
 
 def make(scenario: str, training: Training) -> dict[str, Recipe]:
-    """`replay` and `expert` of a scenario that Sable learns so."""
+    """All of a scenario that Sable learns so."""
+    is_kept = (KEPT / scenario).exists()
     return {
         "replay": Recipe(
             description=f"a million of the {training.steps / 1e6:g} million steps in which "
@@ -42,7 +45,14 @@ def make(scenario: str, training: Training) -> dict[str, Recipe]:
         "expert": Recipe(
             description="Sable after that training",
             run=partial(_act, scenario),
-            is_quick=(KEPT / f"{scenario}.npz").exists(),
+            is_quick=is_kept,
+        ),
+        "snapshots": Recipe(
+            description=f"Sable at {MOMENTS} moments of that training, an equal share of the "
+            "million steps each",
+            run=partial(_mix, scenario),
+            rows=1_000_000,
+            is_quick=is_kept,
         ),
     }
 
@@ -53,13 +63,25 @@ def _record(scenario: str, training: Training, request: Request) -> Iterator[Dat
 
 
 def _act(scenario: str, request: Request) -> Iterator[Dataset]:
-    """With the policy that was trained here, or else the one that comes with the package."""
-    snapshots = request.work.with_name(f"replay{TRAINING}") / "snapshots"
-    trained = sorted(snapshots.glob("*.npz"), key=lambda path: int(path.stem))
-    policy = trained[-1] if trained else KEPT / f"{scenario}.npz"
-    if request.policy is None and not policy.exists():
-        raise OryxError(
-            f"there is no trained policy of {scenario} yet; make {scenario}/replay first, or train "
-            f"one (oryx train sable --env {scenario}) and name its run with --policy"
-        )
-    return roll_out([policy], None, request)
+    return roll_out(_find_policies(scenario, request)[-1:], None, request)
+
+
+def _mix(scenario: str, request: Request) -> Iterator[Dataset]:
+    """Much like the recording, without the training."""
+    *along, last = _find_policies(scenario, request)
+    return roll_out(along, None, request, last)
+
+
+def _find_policies(scenario: str, request: Request) -> list[Path]:
+    """Those of the training that was recorded here, or else those that come with the package; the
+    last one is the final one."""
+    trained = request.work.with_name(f"replay{TRAINING}") / "snapshots"
+    for folder in (trained, KEPT / scenario):
+        if found := find(folder):
+            return found
+    if request.policy is not None:
+        return [request.policy]
+    raise OryxError(
+        f"there is no trained policy of {scenario} yet; make {scenario}/replay first, or train "
+        f"one (oryx train sable --env {scenario}) and name its run with --policy"
+    )

@@ -53,7 +53,7 @@ class Recipe:
     seed: int = 0
     """Seed it uses where no other is asked for."""
     is_quick: bool = True
-    """Whether it takes seconds, so that it may be made without asking."""
+    """Whether it needs no training, so that it may be made without asking."""
 
 
 def one_part(spec: Spec, arrays: dict[str, Any], **notes: Any) -> Dataset:

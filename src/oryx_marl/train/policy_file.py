@@ -30,9 +30,21 @@ class KeptPolicy:
     """Where it comes from, and the SHA-256 of its weights."""
 
 
-def save(path: Path, name: str, algorithm: Any, weights: Any, origin: dict[str, Any]) -> None:
-    """Writes the weights of one seed; `name` is the algorithm's."""
+def save(
+    path: Path,
+    name: str,
+    algorithm: Any,
+    weights: Any,
+    origin: dict[str, Any],
+    half: bool = False,
+) -> None:
+    """Writes the weights of one seed; `name` is the algorithm's.
+
+    With `half` they are rounded to 16 bits, which is enough to act as well.
+    """
     arrays = flatten(jax.device_get(weights))
+    if half:
+        arrays = {name: array.astype(np.float16) for name, array in arrays.items()}
     about = {
         "algorithm": name,
         "config": configs.to_dict(algorithm.config),
@@ -66,7 +78,11 @@ def load(path: Path) -> KeptPolicy:
     spec = Spec.from_dict(about["spec"])
     algorithm = module.make(configs.from_dict(module.Config, about["config"]), spec)
     like = jax.eval_shape(lambda: algorithm.weights(algorithm.init(jax.random.key(0))))
-    weights = unflatten(arrays, like, path)
+    whole = {
+        name: array.astype(np.float32) if array.dtype == np.float16 else array
+        for name, array in arrays.items()
+    }
+    weights = unflatten(whole, like, path)
     return KeptPolicy(algorithm, spec, weights, {**about["origin"], "sha256": seal})
 
 

@@ -1,4 +1,8 @@
-"""Connector from 3 to 50 agents: does coordination hold as the team grows?"""
+"""Connector from 3 to 50 agents: does coordination hold as the team grows?
+
+The data are roll-outs of policies that come with the package, so that they are the same for all who
+compare.
+"""
 
 from dataclasses import replace
 
@@ -14,13 +18,13 @@ SMALL = FIRST[:3]
 
 SUITE = Suite(
     "connector",
-    tuple(f"{name}/replay" for name in connector.FAMILIES),
+    tuple(f"{name}/snapshots" for name in connector.FAMILIES),
     _scaling.VARIANTS,
     updates=50_000,
     seeds=3,
     log_every=1_250,
     order=tuple(
-        (variant, f"{scenario}/replay")
+        (variant, f"{scenario}/snapshots")
         for variants, scenarios in (
             (("Oryx", "MAICQ"), FIRST),
             (("I-ICQ",), FIRST),
