@@ -260,6 +260,7 @@ def test_faulty_data_is_refused_or_trained_around(finished: Path, cache: dict[st
     assert "--leave-out-bad-rows" in done.stderr
     done = oryx([*arguments, "--out", "runs/faulty", "--leave-out-bad-rows"], finished, cache)
     assert done.returncode == 0, done.stderr
+    assert "0 are left out and 1 more are left out of the policy loss alone" in done.stderr
 
 
 def test_data_commands(finished: Path, cache: dict[str, str]) -> None:

@@ -21,7 +21,7 @@ from oryx_marl import config as configs
 from oryx_marl.algorithms import oryx
 from oryx_marl.bench import settings
 from oryx_marl.cli_data import DatasetName
-from oryx_marl.data import catalog
+from oryx_marl.data import catalog, check
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.envs import base
 from oryx_marl.envs.base import Env
@@ -161,6 +161,8 @@ class _Train:
         if found := summary.pop("held_out", None):
             _show_held_out(found)
         if not summary:
+            if (out / "held_out.json").exists():
+                console.print(f"page: {page.write(out)}", soft_wrap=True)
             console.print(f"trained; there is no environment to score in. Run: {out}")
             return
         _show(summary, out)
@@ -183,6 +185,8 @@ class _TrainOffline(_Train):
 
     def run(self) -> None:
         dataset = catalog.open(self.dataset)
+        if self.leave_out_bad_rows:
+            errors.print(f"{check.count_left_out(dataset)}", highlight=False, soft_wrap=True)
         self._train(dataset, self.train, self._choose(dataset))
 
     def _choose(self, dataset: Dataset) -> Any:

@@ -285,3 +285,28 @@ def test_dataset_with_one_return_says_so(tmp_path: Path) -> None:
     text = page.write(tmp_path).read_text(encoding="utf-8")
     assert "Every logged episode of logs has the return 1." in text
     assert text.count('class="bar"') == 3
+
+
+def test_without_an_environment_what_was_foretold_heads_the_page(tmp_path: Path) -> None:
+    folder = put_run(tmp_path)
+    foretold = {
+        "episodes": 40,
+        "steps": 512,
+        "agreement": {key: score(0.75, 0.5, 1.0)[key] for key in ("mean", "low", "high")},
+        "log_likelihood": None,
+        "guess": {"agreement": 0.25, "log_likelihood": -1.5},
+    }
+    put(folder, "held_out.json", foretold)
+    assert "<h2>Held-out episodes</h2>" in page.write(folder).read_text(encoding="utf-8")
+    for name in ("eval.json", "summary.json", "replay.npz"):
+        (folder / name).unlink()
+    text = page.write(folder).read_text(encoding="utf-8")
+    assert '<span class="metric">agreement</span> <span class="value">0.75</span>' in text
+    assert "[0.50, 1.00]" in text
+    assert "alone reaches 0.25" in text
+    assert "<td>-1.5</td>" in text.replace("\u2212", "-")
+    for title in ("Replay", "Learning curve", "Results"):
+        assert f"<h2>{title}</h2>" not in text
+    put(folder, "held_out.json", {**foretold, "agreement": None})
+    with pytest.raises(OryxError, match=r"held_out\.json is damaged"):
+        page.write(folder)

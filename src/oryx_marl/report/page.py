@@ -11,13 +11,15 @@ import numpy as np
 from oryx_marl.eval import metrics
 from oryx_marl.report import again, alarms, charts, document, interval, numbers, replay
 from oryx_marl.report.document import legend, pairs, section
-from oryx_marl.report.run import Metrics, Run, Score, Summary, read
+from oryx_marl.report.run import Curve, Metrics, Run, Score, Summary, read
 
 WEIGHTS = {"last": "final weights", "best": "best checkpoint"}
 NAMES = {
     "max_logit": "largest |logit|",
     "policy_loss": "policy loss",
     "critic_loss": "critic loss",
+    "agreement": "agreement with an action",
+    "log_likelihood": "log-likelihood of an action",
 }
 """Metrics whose name alone does not say enough."""
 
@@ -31,11 +33,12 @@ def write(run: Path, out: Path | None = None) -> Path:
 def render(run: Run) -> str:
     """The whole page as text."""
     title = f"{run.config['algorithm']} on {run.config['dataset']}"
+    played = [] if run.curve is None else [_replay(run), _curve(run, run.curve)]
     sections = [
-        _replay(run),
-        _curve(run),
+        *played,
+        _held_out(run),
         _dataset(run),
-        _results(run),
+        "" if run.curve is None else _results(run),
         _metrics(run),
         _settings(run),
         _again(run),
@@ -76,12 +79,28 @@ def _result(run: Run) -> tuple[str, Score, str]:
         made = f"{_count(seeds, 'seed')} × {episodes} {acting} episodes"
         explained = f"{made} with the {WEIGHTS[weights]}{_over(seeds, score)}."
         return run.summary.metric, _cut(run, score), explained
-    seeds = len(run.curve.last)
-    mean, low, high = (float(part[0]) for part in interval.over_seeds(run.curve.last[:, None]))
-    score = Score(mean, low, high, tuple(run.curve.last.tolist()), ())
-    made = f"{_count(seeds, 'seed')} × {_count(run.curve.last_episodes, 'episode')}"
-    explained = f"{made} of the last evaluation{_over(seeds, score)}."
+    if run.curve is None:
+        return _foretold(run)
+    last = run.curve.last
+    mean, low, high = (float(part[0]) for part in interval.over_seeds(last[:, None]))
+    score = Score(mean, low, high, tuple(last.tolist()), ())
+    made = f"{_count(len(last), 'seed')} × {_count(run.curve.last_episodes, 'episode')}"
+    explained = f"{made} of the last evaluation{_over(len(last), score)}."
     return "mean return", _cut(run, score), explained
+
+
+def _foretold(run: Run) -> tuple[str, Score, str]:
+    """What heads the page where there is no environment to score in."""
+    assert run.held_out is not None
+    score = run.held_out.agreement
+    seeds = len(score.per_seed)
+    guess = numbers.one(run.held_out.guess["agreement"])
+    explained = (
+        f"Share of the {numbers.one(run.held_out.steps)} held-out steps' actions that the policy "
+        f"would have chosen too; the most frequent action alone reaches {guess}. It is no measure "
+        f"of success: the data come from no environment we know{_over(seeds, score)}."
+    )
+    return "agreement", score, explained
 
 
 def _cut(run: Run, score: Score) -> Score:
@@ -89,7 +108,7 @@ def _cut(run: Run, score: Score) -> Score:
     metric = "return" if run.summary is None else run.summary.metric
     if metrics.is_rate(metric):
         bounds = (0.0, 1.0)
-    elif metric.endswith("return"):
+    elif metric.endswith("return") and run.curve is not None:
         seen = (run.curve.lowest, run.curve.highest, *score.per_seed)
         bounds = (min(seen), max(seen))
     else:
@@ -121,9 +140,8 @@ def _replay(run: Run) -> str:
     return section("Replay", text, replay.section(run.replay, agents))
 
 
-def _curve(run: Run) -> str:
+def _curve(run: Run, curve: Curve) -> str:
     """Return against updates."""
-    curve = run.curve
     mean, low, high = interval.over_seeds(curve.scores)
     low, high = (np.clip(side, curve.lowest, curve.highest) for side in (low, high))
     reference = run.dataset.mean_return if run.dataset is not None else np.nan
@@ -154,6 +172,34 @@ def _curve(run: Run) -> str:
     return section("Learning curve", text, legend(keys) + chart + table)
 
 
+def _held_out(run: Run) -> str:
+    """How well logged actions are foretold, where episodes were held out."""
+    found = run.held_out
+    if found is None:
+        return ""
+    text = (
+        f"{_count(found.episodes, 'episode')} ({numbers.one(found.steps)} steps) were not learned "
+        "from. How well the final weights foretell the actions in them:"
+    )
+    heads = ("", "policy", "95% interval", "by frequency alone")
+    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
+    rows = []
+    scores = {"agreement": found.agreement, "log_likelihood": found.log_likelihood}
+    for name, score in scores.items():
+        cells = [numbers.MISSING, numbers.MISSING]
+        if score is not None:
+            mean, low, high = numbers.together([score.mean, score.low, score.high], extra=1)
+            cells = [mean, f"[{low}, {high}]" if np.isfinite(score.low) else numbers.MISSING]
+        cells.append(numbers.one(found.guess[name]))
+        row = "".join(f"<td>{cell}</td>" for cell in cells)
+        rows.append(f'<tr><th scope="row">{_name(name)}</th>{row}</tr>')
+    table = (
+        f'<div class="scroll"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+    return section("Held-out episodes", text, table)
+
+
 def _dataset(run: Run) -> str:
     """What was learned from."""
     card = run.dataset
@@ -167,13 +213,13 @@ def _dataset(run: Run) -> str:
             f"Every logged episode of {card.name} has the return {numbers.one(card.mean_return)}."
         )
     if card.counts.size:
-        policy = float(run.curve.last.mean())
-        levels = {"level": card.mean_return, "policy": policy}
+        levels = {"level": card.mean_return}
+        keys = [("level", f"dataset mean {numbers.one(card.mean_return)}")]
+        if run.curve is not None:
+            levels["policy"] = float(run.curve.last.mean())
+            mean = numbers.one(levels["policy"])
+            keys.append(("policy", f"learned policy {mean} (last evaluation)"))
         finite = {kind: value for kind, value in levels.items() if np.isfinite(value)}
-        keys = [
-            ("level", f"dataset mean {numbers.one(card.mean_return)}"),
-            ("policy", f"learned policy {numbers.one(policy)} (last evaluation)"),
-        ]
         chart = legend(keys) + charts.histogram(card.edges, card.counts, finite)
     facts = {name: numbers.one(value) for name, value in card.facts.items()}
     mark = f'<p class="quiet">Fingerprint <code>{escape(card.fingerprint)}</code></p>'

@@ -61,6 +61,19 @@ class Summary:
 
 
 @dataclass(frozen=True)
+class HeldOut:
+    """How well the actions of episodes that were held out are foretold."""
+
+    episodes: int
+    steps: int
+    agreement: Score
+    log_likelihood: Score | None
+    """None where a policy has no odds."""
+    guess: dict[str, float]
+    """What the frequencies of the actions alone would reach, by the names of the scores."""
+
+
+@dataclass(frozen=True)
 class DatasetCard:
     """The dataset in a few numbers."""
 
@@ -108,7 +121,9 @@ class Run:
 
     folder: Path
     config: dict[str, Any]
-    curve: Curve
+    curve: Curve | None
+    """None where the data come from no environment we know."""
+    held_out: HeldOut | None
     spec: Spec | None
     metrics: Metrics | None
     summary: Summary | None
@@ -118,21 +133,23 @@ class Run:
 
 
 def read(folder: Path) -> Run:
-    """The run in a folder. Only `config.json` and `eval.json` must be there and be whole."""
+    """The run in a folder. Only `config.json` and `eval.json` must be there and be whole, or where
+    there is no environment `held_out.json`."""
     if not folder.is_dir():
         raise OryxError(f"{folder} is not a folder; give the folder that `oryx train` wrote")
     config = _required(folder / "config.json", _config)
-    if (folder / "held_out.json").exists() and not (folder / "eval.json").exists():
-        raise OryxError(
-            f"{folder} has no page: its data come from no environment we know, so there are no "
-            f"scores to show; what is known of the policy is in {folder / 'held_out.json'}"
-        )
-    curve = _required(folder / "eval.json", lambda path: _curve(path, config["algorithm"]))
     notes: dict[str, str] = {}
+    curve, foretold = None, folder / "held_out.json"
+    if (folder / "eval.json").exists() or not foretold.exists():
+        curve = _required(folder / "eval.json", lambda path: _curve(path, config["algorithm"]))
+        held_out = _optional(foretold, _held_out, notes)
+    else:
+        held_out = _required(foretold, _held_out)
     return Run(
         folder=folder,
         config=config,
         curve=curve,
+        held_out=held_out,
         spec=_optional(folder / "spec.json", lambda path: Spec.from_dict(_json(path)), notes),
         metrics=_optional(folder / "metrics.jsonl", _metrics, notes),
         summary=_optional(folder / "summary.json", _summary, notes),
@@ -286,6 +303,19 @@ def _score(values: Mapping[str, Any]) -> Score:
     per_seed = tuple(_floats(values.get("per_seed", [])).tolist())
     within = tuple(_floats(values.get("within_seed_std", [])).tolist())
     return Score(float(values["mean"]), low, high, per_seed, within)
+
+
+def _held_out(path: Path) -> HeldOut:
+    """What was foretold."""
+    values = _json(path)
+    likelihood = values["log_likelihood"]
+    return HeldOut(
+        episodes=int(values["episodes"]),
+        steps=int(values["steps"]),
+        agreement=_score(values["agreement"]),
+        log_likelihood=None if likelihood is None else _score(likelihood),
+        guess={name: float(values["guess"][name]) for name in ("agreement", "log_likelihood")},
+    )
 
 
 def _dataset(path: Path) -> DatasetCard:
