@@ -91,8 +91,11 @@ def tables(records: Path = RECORDS) -> dict[str, str]:
     random = json.loads((RESULTS / "random_scores.json").read_text())
     header = "| scenario | steps | random | data | expert | lead | data, first agent | paper's |"
     rows = [_row(record, random[record["scenario"]]["return"]) for record in found]
-    suite = (RESULTS / "bench" / "connector" / "table.md").read_text().strip()
-    return {"online": "\n".join([header, "|---" + "|---:" * 7 + "|", *rows]), "connector": suite}
+    suites = {
+        name: (RESULTS / "bench" / name / "table.md").read_text().strip()
+        for name in ("connector", "connector_replay")
+    }
+    return {"online": "\n".join([header, "|---" + "|---:" * 7 + "|", *rows]), **suites}
 
 
 def _row(record: dict[str, Any], random: float) -> str:

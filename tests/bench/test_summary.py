@@ -117,6 +117,23 @@ def test_without_an_expert_nothing_is_normalised(scaling: Any) -> None:
     assert "<circle" not in make_figure(suites.load("connector"), scaling)
 
 
+def test_what_diverged_is_a_cross_and_marked_by_nothing(scaling: Any) -> None:
+    record = scaling["MAICQ", "con-5x5x3a/snapshots"]
+    record["scores"]["last"]["sampled"]["per_seed"] = [-90.0, 0.5, 0.6]
+    marks = []
+    for diverged in (None, "not finite"):
+        record["diverged"] = diverged
+        found = make_table(suites.load("connector"), scaling)
+        place = found.columns.index("sampled")
+        marks.append([(row.cells[place].best, row.cells[place].star) for row in found.rows[:2]])
+    best, starred, plain = (True, False), (False, True), (False, False)
+    assert marks == [[best, starred], [best, plain]]  # so wide a spread hides any difference
+    picture = make_figure(suites.load("connector"), scaling)
+    assert picture.count("<circle") == 2
+    assert picture.count("l8 8m0 -8l-8 8") == 1
+    assert "(cross: diverged)" in picture
+
+
 def test_the_first_cells_are_those_that_show_the_curve() -> None:
     connector = suites.load("connector")
     first = connector.cells()[:8]

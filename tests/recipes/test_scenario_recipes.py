@@ -13,6 +13,7 @@ from oryx_marl.errors import OryxError
 from oryx_marl.eval import record
 from oryx_marl.networks.sable import NetworkConfig
 from oryx_marl.recipes import _policies, _scenarios, connector, smax
+from oryx_marl.train import policy_file
 
 NAME = "con-4x4x2a"
 """None of the listed ones."""
@@ -81,6 +82,16 @@ def test_policies_stand_for_a_training(tmp_path: Path) -> None:
         (tmp_path / f"{update}.npz").touch()
     found = [int(path.stem) for path in _policies.find(tmp_path)]
     assert found == [10, 20, 30, 40, 60, 70, 80, 90, 100, 120, 123]
+
+
+@pytest.mark.parametrize("scenario", connector.FAMILIES)
+def test_policies_come_with_the_package(scenario: str) -> None:
+    """Of moments that are spread over the training."""
+    *along, last = _policies.find(_policies.KEPT / scenario)
+    assert len(along) == _policies.MOMENTS
+    shares = [int(path.stem) / int(last.stem) for path in along]
+    np.testing.assert_allclose(shares, np.arange(0.05, 1, 0.1), atol=0.04)
+    assert policy_file.load(last).about["half"]
 
 
 def test_who_has_no_policy_is_told_how_to_get_one(tmp_path: Path) -> None:

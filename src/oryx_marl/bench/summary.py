@@ -1,6 +1,6 @@
 """What the records of a suite show: one table, and where teams differ in size one figure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -25,18 +25,24 @@ def make_table(suite: Suite, records: Records) -> table.Table:
 
 
 def make_figure(suite: Suite, records: Records) -> str:
-    """Normalised scores over the number of agents with 95% intervals over seeds, as SVG."""
+    """Normalised scores over the number of agents with 95% intervals over seeds, as SVG.
+
+    What diverged is a cross.
+    """
     series: dict[str, list[figure.Point]] = {}
     for (variant, _), record in records.items():
         score = record["scores"]["last"]["sampled"]
         ends = [score["mean"] if score[end] is None else score[end] for end in ("low", "high")]
         shares = _normalise(np.array([score["mean"], *ends]), record["references"])
         if shares is not None:
-            point = figure.Point(record["num_agents"], *shares.tolist())
+            mean, low, high = shares.tolist()
+            is_lost = bool(record.get("diverged"))
+            point = figure.Point(record["num_agents"], mean, low, high, is_lost)
             series.setdefault(variant, []).append(point)
     ordered = {name: sorted(series[name]) for name in suite.variants if name in series}
+    is_any_lost = any(point.is_lost for each in ordered.values() for point in each)
     return figure.points(
-        f"{suite.name}: score over the number of agents",
+        f"{suite.name}: score over the number of agents{' (cross: diverged)' * is_any_lost}",
         "agents",
         "0: random, 1: expert",
         ordered,
@@ -53,7 +59,8 @@ def _by_dataset(suite: Suite, records: Records) -> table.Table:
                 name: np.array(record["scores"]["last"][acting]["per_seed"])
                 for name, record in rows.items()
             }
-            for name, cell in _compare(runs).items():
+            lost = {name for name, record in rows.items() if record.get("diverged")}
+            for name, cell in _compare(runs, lost).items():
                 entries.append(table.Entry((dataset, name), acting, cell))
         for name, record in rows.items():
             references = record["references"]
@@ -113,20 +120,22 @@ def _by_algorithm(suite: Suite, records: Records) -> table.Table:
     return table.choose_columns(found, columns)
 
 
-def _compare(runs: dict[str, np.ndarray]) -> dict[str, table.Cell]:
+def _compare(runs: dict[str, np.ndarray], lost: Set[str] = frozenset()) -> dict[str, table.Cell]:
     """Mean and spread of each, the best and those not significantly worse marked.
 
-    What is as high as the best in the digits that are printed is marked as best too.
+    What is as high as the best in the digits that are printed is marked as best too. Those that are
+    `lost`, because they diverged, are not compared: their spread would hide any difference.
     """
     found = {name: statistics.mean_std(scores) for name, scores in runs.items()}
     cells = {name: table.Cell(each.mean, each.std) for name, each in found.items()}
-    if len(runs) < 2 or min(map(len, runs.values())) < LEAST_SEEDS:
+    compared = {name: each for name, each in found.items() if name not in lost}
+    if len(runs) < 2 or not compared or min(map(len, runs.values())) < LEAST_SEEDS:
         return cells
-    ranking = statistics.not_significantly_worse(found)
+    ranking = statistics.not_significantly_worse(compared)
     highest = cells[ranking.best].mean_text
     return {
         name: cell._replace(
-            best=cell.mean_text == highest,
+            best=name in compared and cell.mean_text == highest,
             star=cell.mean_text != highest and name in ranking.alike,
         )
         for name, cell in cells.items()

@@ -25,6 +25,8 @@ class Point(NamedTuple):
     value: float
     low: float
     high: float
+    is_lost: bool = False
+    """A cross at the foot instead: what it says is not to be compared."""
 
 
 def lines(title: str, across_title: str, up_title: str, series: Mapping[str, Line]) -> str:
@@ -49,12 +51,14 @@ def points(
     """One line per entry through its points, each with its interval; entries stand side by side."""
     found = [point for each in series.values() for point in each]
     across = axis([0.0, *(point.at for point in found)], is_tight=True)
-    up = axis([0.0, *(value for point in found for value in (point.low, point.high))])
+    ends = [value for point in found if not point.is_lost for value in (point.low, point.high)]
+    up, foot = axis([0.0, *ends]), HEIGHT - BOTTOM - 5
     drawing = []
     for number, (name, each) in enumerate(series.items()):
         colour = COLOURS[number % len(COLOURS)]
         aside = 4 * (number - (len(series) - 1) / 2)
-        places = [(_x(across, point.at) + aside, point) for point in each]
+        every = [(_x(across, point.at) + aside, point) for point in each]
+        places = [place for place in every if not place[1].is_lost]
         line = " ".join(f"{x:.1f},{_y(up, point.value):.1f}" for x, point in places)
         drawing.append(
             f'<polyline fill="none" stroke="{colour}" stroke-width="1.8" points="{line}"/>'
@@ -65,6 +69,9 @@ def points(
                 f'stroke="{colour}" stroke-width="1.4"/>'
                 f'<circle cx="{x:.1f}" cy="{_y(up, point.value):.1f}" r="3" fill="{colour}"/>'
             )
+        for x in (x for x, point in every if point.is_lost):
+            cross = f"M{x - 4:.1f} {foot - 4}l8 8m0 -8l-8 8"
+            drawing.append(f'<path d="{cross}" stroke="{colour}" stroke-width="2"/>')
         drawing.append(_key(name, colour, len(series) - 1 - number))
     labels = {across.label(tick): _x(across, tick) for tick in across.ticks}
     return _frame(title, across_title, up_title, labels, up, "".join(drawing))

@@ -16,28 +16,34 @@ LATER = tuple(name for name in connector.FAMILIES if name not in FIRST)
 SMALL = FIRST[:3]
 """Where the baselines of the paper's appendix are run."""
 
-SUITE = Suite(
-    "connector",
-    tuple(f"{name}/snapshots" for name in connector.FAMILIES),
-    _scaling.VARIANTS,
-    updates=50_000,
-    seeds=3,
-    log_every=1_250,
-    order=tuple(
-        (variant, f"{scenario}/snapshots")
-        for variants, scenarios in (
-            (("Oryx", "MAICQ"), FIRST),
-            (("I-ICQ",), FIRST),
-            (("Oryx", "MAICQ", "I-ICQ"), LATER),
-            (("BC",), connector.FAMILIES),
-            (("IQL-CQL", "MADT"), SMALL),
-            (("Oryx, the paper's settings",), FIRST),
-        )
-        for scenario in scenarios
-        for variant in variants
-    ),
-    is_scaling=True,
-)
+
+def make(name: str, data: str) -> Suite:
+    """The suite on one kind of data of every scenario."""
+    return Suite(
+        name,
+        tuple(f"{scenario}/{data}" for scenario in connector.FAMILIES),
+        _scaling.VARIANTS,
+        updates=50_000,
+        seeds=3,
+        log_every=1_250,
+        order=tuple(
+            (variant, f"{scenario}/{data}")
+            for variants, scenarios in (
+                (("Oryx", "MAICQ"), FIRST),
+                (("I-ICQ",), FIRST),
+                (("Oryx", "MAICQ", "I-ICQ"), LATER),
+                (("BC",), connector.FAMILIES),
+                (("IQL-CQL", "MADT"), SMALL),
+                (("Oryx, the paper's settings",), FIRST),
+            )
+            for scenario in scenarios
+            for variant in variants
+        ),
+        is_scaling=True,
+    )
+
+
+SUITE = make("connector", "snapshots")
 QUICK = replace(
     SUITE,
     name="connector-quick",
