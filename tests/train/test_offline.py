@@ -1,7 +1,9 @@
 """The trainer: repeatable, resumable, and never silently wrong."""
 
 import json
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -138,6 +140,49 @@ def test_a_loss_that_is_not_finite_stops_with_the_last_good_checkpoint(
     with pytest.raises(DivergedError, match=r"not finite between updates 10 and 15.*checkpoints"):
         loop.train(learner, Logged(poisoned), settings(20), run, resume=True)
     assert same(checkpoint.restore(run.checkpoints, good).tree, good)
+
+
+@dataclass(frozen=True, eq=False)
+class Poisoned(Logged):
+    """One seed's weights are no numbers after update 15."""
+
+    def advance(self, *arguments: Any) -> tuple:
+        learners, world, metrics = super().advance(*arguments)
+        if arguments[-1] >= 15:
+            learners = jax.tree.map(
+                lambda x: x.at[1].set(jnp.nan) if jnp.issubdtype(x.dtype, jnp.floating) else x,
+                learners,
+            )
+            metrics["loss"] = metrics["loss"].at[1].set(jnp.nan)
+        return learners, world, metrics
+
+
+def test_other_seeds_go_on_when_one_diverges(
+    data: DeviceData, learner: oryx.Oryx, tmp_path: Path
+) -> None:
+    """The lost one stays as at the checkpoint before, also after the run was stopped."""
+    sound = loop.train(learner, Logged(data), settings(30), begin(tmp_path / "sound"))
+    early = loop.train(learner, Logged(data), settings(10), begin(tmp_path / "early"))
+    run = begin(tmp_path / "broken")
+    on = replace(settings(25), keep_going=True)
+    told: list[int] = []
+    loop.train(
+        learner,
+        Poisoned(data),
+        on,
+        run,
+        on_progress=lambda update, metrics: told.append(len(metrics["loss"])),
+    )
+    assert told == [2, 2, 2, 1, 1]
+    state = loop.train(learner, Poisoned(data), replace(on, updates=30), run, resume=True)
+    for seed, expected in enumerate((sound, early)):
+        assert same(of_seed(state, seed), of_seed(expected, seed))
+    assert run.read(loop.LOST) == {"1": 10}
+    losses = [row["metrics"]["loss"] for row in run.rows("metrics.jsonl")]
+    assert [each[1] is None for each in losses] == [False] * 3 + [True] * 3
+    assert all(each[0] is not None for each in losses)
+    with pytest.raises(DivergedError, match="--keep-going trains the other seeds on"):
+        loop.train(learner, Poisoned(data), settings(30), begin(tmp_path / "stopped"))
 
 
 def test_too_little_data_is_refused(data: DeviceData, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from oryx_marl.errors import OryxError
 from oryx_marl.eval import uniform
 from oryx_marl.eval.evaluator import Evaluator
 from oryx_marl.experiment import EvaluationSettings, Experiment
-from oryx_marl.train.loop import DivergedError, TrainSettings
+from oryx_marl.train.loop import LOST, DivergedError, TrainSettings
 from oryx_marl.train.run import Run
 
 Report = Callable[[int, dict[str, np.ndarray]], None]
@@ -106,6 +106,7 @@ class Bench:
             log_every=min(suite.log_every, suite.updates),
             evaluate_every=suite.log_every * 4,
             checkpoint_every=suite.log_every * 4,
+            keep_going=True,
         )
         data = catalog.open(dataset)
         work = Experiment(
@@ -128,6 +129,8 @@ class Bench:
                 scores = experiment.run(work, resume=True, on_progress=on_progress)
             except DivergedError as error:
                 diverged, scores = str(error), experiment.score_checkpoint(work)
+        if diverged is None and (run.folder / LOST).exists():
+            diverged = _tell_lost(run.read(LOST)) or None
         nothing = {"seconds": 0.0, "metrics": {}}  # of what diverged before its first line
         last = [nothing, *run.rows("metrics.jsonl")][-1]
         evaluations = list(run.rows("evaluations.jsonl"))
@@ -139,7 +142,8 @@ class Bench:
             "wall_seconds": round(seconds(), 1),
             "training_seconds": last["seconds"],
             "final_metrics": {
-                name: float(np.mean(values)) for name, values in last["metrics"].items()
+                name: float(np.nanmean(np.array(values, float)))
+                for name, values in last["metrics"].items()
             },
             "curve": [[row["update"], float(np.mean(row["returns"]))] for row in evaluations],
             "num_agents": data.spec.num_agents,
@@ -162,12 +166,20 @@ def _tell_missing(cells: list[tuple[str, str]]) -> str:
 
 def _tell_diverged(records: summary.Records) -> str:
     """Whose training failed, and when its scores are of."""
-    found = "; ".join(
-        f"{variant} on `{dataset}` (after {record['scores']['update']:,} updates)"
-        for (variant, dataset), record in records.items()
-        if record.get("diverged")
-    )
-    return f"\nDiverged, and scored as at the last good checkpoint: {found}.\n" if found else ""
+    found = []
+    for (variant, dataset), record in records.items():
+        if record.get("diverged"):
+            scores = record["scores"]
+            when = f"after {scores['update']:,} updates" if "update" in scores else None
+            found.append(f"{variant} on `{dataset}` ({when or record['diverged']})")
+    if not found:
+        return ""
+    return f"\nDiverged, and scored as at the last good checkpoint: {'; '.join(found)}.\n"
+
+
+def _tell_lost(lost: dict[str, int]) -> str:
+    """Seeds that diverged while others went on."""
+    return ", ".join(f"seed {seed} after {update:,} updates" for seed, update in lost.items())
 
 
 def _clock(run: Run) -> Callable[[], float]:

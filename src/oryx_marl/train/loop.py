@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Bool, Int
 
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.errors import OryxError
@@ -26,6 +27,8 @@ from oryx_marl.train.seeds import over_seeds
 Evaluate = Callable[[Any, int], np.ndarray]
 """`evaluate(weights [S, ...], update) -> returns [S, episodes]`."""
 Metrics = dict[str, jax.Array]
+LOST = "lost.json"
+"""File of a run in which seeds diverged: how many updates each of them has made."""
 
 
 class Source(Protocol):
@@ -68,6 +71,8 @@ class TrainSettings:
     """Updates between evaluations (0: only at the end)."""
     checkpoint_every: int = 2_000
     """Updates between checkpoints."""
+    keep_going: bool = False
+    """When a seed diverges, train the others on; it stays as at the last checkpoint."""
 
     def __post_init__(self) -> None:
         for name in ("updates", "seeds", "log_every", "checkpoint_every"):
@@ -143,12 +148,12 @@ def train(
     on_progress: Callable[[int, dict[str, np.ndarray]], None] = lambda update, metrics: None,
 ) -> TrainState:
     """Trains all seeds to `settings.updates`, from the newest checkpoint if `resume`."""
-    state, update, elapsed = _start(algorithm, source, settings, run, resume)
+    state, update, elapsed, lost = _start(algorithm, source, settings, run, resume)
     keys = make_keys(settings.seed_numbers)
     began = time.monotonic() - elapsed
 
     def save() -> None:
-        extra = {"elapsed": time.monotonic() - began}
+        extra = {"elapsed": time.monotonic() - began, "lost": lost.tolist()}
         checkpoint.save(run.checkpoints, checkpoint.Checkpoint(update, devices.fetch(state), extra))
 
     with _catch_interrupt() as interrupted:
@@ -156,21 +161,27 @@ def train(
             save()
         while update < settings.updates:
             size = min(settings.log_every - update % settings.log_every, settings.updates - update)
-            learners, world, found = source.advance(
-                algorithm, size, state.learners, state.world, keys, update
-            )
-            metrics = devices.fetch(found)
-            _require_finite(metrics, update, size, run)
-            state = state._replace(learners=learners, world=world)
+            state, metrics = _advance(algorithm, source, size, state, keys, update, lost)
+            diverged = _find_diverged(metrics) & (lost < 0)
+            if diverged.any():
+                if not settings.keep_going or (diverged | (lost >= 0)).all():
+                    raise _tell_diverged(metrics, diverged, update, size, run)
+                good, good_update, _, _ = _restore(run, state)
+                learners = pick(jnp.asarray(diverged), good.learners, state.learners)
+                state, lost = (
+                    state._replace(learners=learners),
+                    np.where(diverged, good_update, lost),
+                )
+                run.write(LOST, _by_seed(lost, settings))
             update += size
-            values = {name: array.tolist() for name, array in metrics.items()}
+            values = {name: _or_none(array) for name, array in metrics.items()}
             seconds = round(time.monotonic() - began, 3)
             run.append("metrics.jsonl", {"update": update, "seconds": seconds, "metrics": values})
-            on_progress(update, metrics)
+            on_progress(update, {name: array[lost < 0] for name, array in metrics.items()})
             finished = update == settings.updates
             every = settings.evaluate_every or settings.updates
             if evaluate is not None and (finished or update % every == 0):
-                weights = algorithm.weights(learners)
+                weights = algorithm.weights(state.learners)
                 elapsed = time.monotonic() - began
                 state = _evaluate(evaluate, weights, state, update, elapsed, run)
             stopped = devices.anywhere(interrupted())
@@ -182,35 +193,82 @@ def train(
     return state
 
 
+def _advance(
+    algorithm: Algorithm,
+    source: Source,
+    size: int,
+    state: TrainState,
+    keys: jax.Array,
+    update: int,
+    lost: Int[np.ndarray, " S"],
+) -> tuple[TrainState, dict[str, np.ndarray]]:
+    """State after `size` more updates, and their metrics; seeds that are lost stay as they are."""
+    is_lost = lost >= 0
+    held = jax.tree.map(jnp.copy, state.learners) if is_lost.any() else None
+    learners, world, found = source.advance(
+        algorithm, size, state.learners, state.world, keys, update
+    )
+    if held is not None:
+        learners = pick(jnp.asarray(is_lost), held, learners)
+    return state._replace(learners=learners, world=world), devices.fetch(found)
+
+
 def _start(
     algorithm: Algorithm, source: Source, settings: TrainSettings, run: Run, resume: bool
-) -> tuple[TrainState, int, float]:
-    """State, update and seconds to go on from."""
+) -> tuple[TrainState, int, float, np.ndarray]:
+    """State, update and seconds to go on from, and for each seed that is lost since when."""
     state = init_state(algorithm, settings.seed_numbers, source)
-    update, elapsed = 0, 0.0
+    update, elapsed, lost = 0, 0.0, np.full(settings.seeds, -1)
     if devices.from_first(resume and bool(checkpoint.updates(run.checkpoints))):
-        found = devices.fetch(state), update, elapsed
-        if jax.process_index() == 0:
-            kept = checkpoint.restore(run.checkpoints, state)
-            found = kept.tree, kept.update, kept.extra["elapsed"]
-        tree, update, elapsed = devices.from_first(found)
-        state, update, elapsed = devices.place(tree), int(update), float(elapsed)
+        state, update, elapsed, lost = _restore(run, state)
     for name in ("metrics.jsonl", "evaluations.jsonl"):
         run.rewind(name, update)
-    return state, update, elapsed
+    if (run.folder / LOST).exists():
+        run.write(LOST, _by_seed(lost, settings))
+    return state, update, elapsed, lost
 
 
-def _require_finite(metrics: dict[str, np.ndarray], update: int, size: int, run: Run) -> None:
-    for name, values in metrics.items():
-        if not np.all(np.isfinite(values)):
-            seed = int(np.flatnonzero(~np.isfinite(values))[0])
-            found = checkpoint.updates(run.checkpoints)
-            raise DivergedError(
-                f"{name} of seed number {seed} is not finite between updates {update:,} and "
-                f"{update + size:,}; the last good checkpoint is "
-                f"{run.checkpoints / str(found[-1])}. "
-                "Try a lower learning rate or a higher policy temperature, and check the data"
-            )
+def _restore(run: Run, like: TrainState) -> tuple[TrainState, int, float, np.ndarray]:
+    """The newest checkpoint, in all processes; of `like` only the shapes matter."""
+    blank = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), like)
+    alive = np.full(like.best_return.shape, -1)
+    found: Any = blank, 0, 0.0, alive
+    if jax.process_index() == 0:
+        kept = checkpoint.restore(run.checkpoints, blank)
+        lost = np.array(kept.extra.get("lost", alive.tolist()))
+        found = kept.tree, kept.update, kept.extra["elapsed"], lost
+    tree, update, elapsed, lost = devices.from_first(found)
+    return devices.place(tree), int(update), float(elapsed), np.asarray(lost)
+
+
+def _find_diverged(metrics: dict[str, np.ndarray]) -> Bool[np.ndarray, " S"]:
+    """Seeds of which some metric is not finite."""
+    return np.any([~np.isfinite(values) for values in metrics.values()], axis=0)
+
+
+def _tell_diverged(
+    metrics: dict[str, np.ndarray], diverged: np.ndarray, update: int, size: int, run: Run
+) -> DivergedError:
+    seed = int(np.flatnonzero(diverged)[0])
+    name = next(name for name, values in metrics.items() if not np.isfinite(values[seed]))
+    found = checkpoint.updates(run.checkpoints)
+    return DivergedError(
+        f"{name} of seed number {seed} is not finite between updates {update:,} and "
+        f"{update + size:,}; the last good checkpoint is {run.checkpoints / str(found[-1])}. "
+        "Try a lower learning rate or a higher policy temperature, and check the data; --resume "
+        "--keep-going trains the other seeds on, if there are others"
+    )
+
+
+def _by_seed(lost: Int[np.ndarray, " S"], settings: TrainSettings) -> dict[int, int]:
+    """The lost seeds' numbers, and the updates that they have made."""
+    numbers = zip(settings.seed_numbers, lost.tolist(), strict=True)
+    return {seed: update for seed, update in numbers if update >= 0}
+
+
+def _or_none(values: np.ndarray) -> list[float | None]:
+    """Numbers as JSON has them."""
+    return [value if np.isfinite(value) else None for value in values.tolist()]
 
 
 def _evaluate(
