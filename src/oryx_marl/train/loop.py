@@ -168,13 +168,11 @@ def train(
                     raise _tell_diverged(metrics, diverged, update, size, run)
                 good, good_update, _, _ = _restore(run, state)
                 learners = pick(jnp.asarray(diverged), good.learners, state.learners)
-                state, lost = (
-                    state._replace(learners=learners),
-                    np.where(diverged, good_update, lost),
-                )
+                state = state._replace(learners=learners)
+                lost = np.where(diverged, good_update, lost)
                 run.write(LOST, _by_seed(lost, settings))
             update += size
-            values = {name: _or_none(array) for name, array in metrics.items()}
+            values = {name: _or_none(array, lost >= 0) for name, array in metrics.items()}
             seconds = round(time.monotonic() - began, 3)
             run.append("metrics.jsonl", {"update": update, "seconds": seconds, "metrics": values})
             on_progress(update, {name: array[lost < 0] for name, array in metrics.items()})
@@ -266,9 +264,9 @@ def _by_seed(lost: Int[np.ndarray, " S"], settings: TrainSettings) -> dict[int, 
     return {seed: update for seed, update in numbers if update >= 0}
 
 
-def _or_none(values: np.ndarray) -> list[float | None]:
-    """Numbers as JSON has them."""
-    return [value if np.isfinite(value) else None for value in values.tolist()]
+def _or_none(values: np.ndarray, is_lost: np.ndarray) -> list[float | None]:
+    """Numbers as JSON has them: nothing is known of seeds that are lost."""
+    return [None if gone else value for value, gone in zip(values.tolist(), is_lost, strict=True)]
 
 
 def _evaluate(
