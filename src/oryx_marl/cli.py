@@ -83,6 +83,8 @@ def _show_held_out(found: dict[str, Any]) -> None:
         guess = f"{found['guess'][name]:.3f}"
         table.add_row(f"{name.replace('_', ' ')} of an action", Text(score), guess)
     console.print(table)
+    if found["agreement"]["mean"] <= found["guess"]["agreement"]:
+        console.print("no better than frequency alone: train longer before you use this policy")
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,7 @@ class DataMake:
     def __post_init__(self) -> None:
         if self.rows is not None and self.rows < 1:
             raise OryxError(f"rows must be at least 1, got {self.rows}")
+        catalog.require_recipe(self.name)
 
     def run(self) -> None:
         made = catalog.make(
@@ -80,7 +81,7 @@ class DataMake:
             tell=lambda message: console.print(message, highlight=False, soft_wrap=True),
             watch=lambda total: training_bar(total, errors),
         )
-        console.print(f"made {made}; open it by this folder", soft_wrap=True)
+        console.print(f"made {made}", soft_wrap=True)
         DataInfo(str(made)).run()
         scenario, variant = self.name.split("/")
         facts = [each for each in published.datasets() if each.scenario == scenario]

@@ -14,7 +14,7 @@ from oryx_marl.bench import suite as suites
 from oryx_marl.bench.runner import SPENT, Bench, _references
 from oryx_marl.bench.suite import Suite, Variant
 from oryx_marl.bench.summary import make_table
-from oryx_marl.data import catalog
+from oryx_marl.data import catalog, vault
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.recurrent import RecurrentConfig
 from oryx_marl.networks.sable import NetworkConfig
@@ -129,6 +129,17 @@ def test_cells_are_chosen_by_name() -> None:
     assert len(tmaze.choose(())) == 2 * len(tmaze.variants)
     with pytest.raises(OryxError, match="has no QMIX"):
         tmaze.choose(("QMIX",))
+
+
+def test_data_made_smaller_than_usual_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their scores would stand beside those of others as if they were the same."""
+    monkeypatch.setenv("ORYX_DATA", str(tmp_path / "data"))
+    vault.write(catalog.open("tmaze/planner-expert"), tmp_path / "data" / "tmaze.vlt" / "replay")
+    small = replace(TINY, datasets=("tmaze/replay",))
+    with pytest.raises(OryxError, match=r"has 100,002 rows here, but a suite compares on 20,000,0"):
+        replace(bench(tmp_path), suite=small).run()
 
 
 def test_nothing_finished(tmp_path: Path) -> None:

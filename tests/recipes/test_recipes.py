@@ -97,7 +97,7 @@ def test_roll_out_mixes_policies(
 ) -> None:
     monkeypatch.setattr(record, "PIECE", piece)
     policies = [kept / "one.npz", kept / "two.npz"]
-    parts = list(_policies.roll_out(policies, None, request_for))
+    parts = list(_policies.roll_out(ENV, policies, None, request_for))
     assert [part.origin["policies"][-1]["seed"] for part in parts] == [0, 1]
     for part in parts:
         assert 1_500 <= part.num_rows < 1_500 + 20
@@ -110,7 +110,7 @@ def test_roll_out_mixes_policies(
         assert not part.observations[part.episode_starts].any()
         assert part.final_observations is not None
         assert (part.final_observations[:, :, 0] == 1).all()
-    again = list(_policies.roll_out(policies, None, request_for))
+    again = list(_policies.roll_out(ENV, policies, None, request_for))
     assert [p.fingerprint() for p in parts] == [p.fingerprint() for p in again]
     assert parts[0].fingerprint() != parts[1].fingerprint()
 
@@ -130,7 +130,7 @@ def test_failed_episodes_are_discarded(
     monkeypatch.setattr(record, "_play", flatter)
     told: list[str] = []
     request = Request(rows=200, seed=0, work=request_for.work, tell=told.append)
-    (part,) = _policies.roll_out([kept / "one.npz"], 1.0, request)
+    (part,) = _policies.roll_out(ENV, [kept / "one.npz"], 1.0, request)
     assert part.num_rows == 200
     assert (part.episode_returns == 1).all()
     assert part.origin["discarded_share"] == [0.5]  # ten kept of twenty played
@@ -142,13 +142,13 @@ def test_a_policy_that_never_succeeds_is_given_up(
 ) -> None:
     monkeypatch.setattr(record, "MOST_TRIES", 64)
     with pytest.raises(OryxError, match="has not learned the task"):
-        list(_policies.roll_out([kept / "one.npz"], 1.0, request_for))
+        list(_policies.roll_out(ENV, [kept / "one.npz"], 1.0, request_for))
 
 
 def test_one_policy_cannot_stand_for_several(request_for: Request) -> None:
     request = replace(request_for, policy=Path("anywhere"))
     with pytest.raises(OryxError, match="leave out --policy"):
-        list(_policies.roll_out([Path("one"), Path("two")], None, request))
+        list(_policies.roll_out(ENV, [Path("one"), Path("two")], None, request))
 
 
 def test_a_recording_is_resumed_for_as_many_rows(request_for: Request) -> None:

@@ -94,9 +94,23 @@ def test_policies_come_with_the_package(scenario: str) -> None:
     assert policy_file.load(last).about["half"]
 
 
+def test_a_run_acts_in_its_own_environment_only(
+    made: tuple[Path, list[str]], tmp_path: Path
+) -> None:
+    root, _ = made
+    run = root / f"{NAME}.vlt" / "replay.training" / "run"
+    catalog.make(f"{NAME}/expert", tmp_path, rows=50, policy=run)
+    found = catalog.open(f"{NAME}/expert", tmp_path)
+    assert (found.origin["policies"][0]["update"], found.num_rows >= 50) == (10, True)
+    with pytest.raises(OryxError, match=f"acts in {NAME}, not in con-7x7x5a"):
+        catalog.make("con-7x7x5a/expert", root, policy=run)
+
+
 def test_who_has_no_policy_is_told_how_to_get_one(tmp_path: Path) -> None:
     with pytest.raises(OryxError, match=f"make {NAME}/replay first"):
         catalog.make(f"{NAME}/expert", tmp_path)
+    with pytest.raises(OryxError, match=f"make {NAME}/replay first"):
+        catalog.make(f"{NAME}/snapshots", tmp_path)
     with pytest.raises(OryxError, match="boards are square"):
         catalog.make("con-4x5x2a/replay", tmp_path)
     with pytest.raises(OryxError, match="there is no recipe for 'con-4x4x2a/other'"):

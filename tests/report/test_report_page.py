@@ -304,9 +304,13 @@ def test_without_an_environment_what_was_foretold_heads_the_page(tmp_path: Path)
     assert '<span class="metric">agreement</span> <span class="value">0.75</span>' in text
     assert "[0.50, 1.00]" in text
     assert "alone reaches 0.25" in text
+    assert "next to nothing" not in text
+    assert "logged episodes of tmaze/expert that were learned from" in text
     assert "<td>-1.5</td>" in text.replace("\u2212", "-")
     for title in ("Replay", "Learning curve", "Results"):
         assert f"<h2>{title}</h2>" not in text
+    put(folder, "held_out.json", {**foretold, "guess": {**foretold["guess"], "agreement": 0.75}})
+    assert "next to nothing" in page.write(folder).read_text(encoding="utf-8")
     put(folder, "held_out.json", {**foretold, "agreement": None})
     with pytest.raises(OryxError, match=r"held_out\.json is damaged"):
         page.write(folder)

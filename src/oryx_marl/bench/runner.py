@@ -109,6 +109,7 @@ class Bench:
             keep_going=True,
         )
         data = catalog.open(dataset)
+        _require_whole(data, dataset)
         work = Experiment(
             chosen.algorithm,
             chosen.config,
@@ -147,12 +148,23 @@ class Bench:
             },
             "curve": [[row["update"], float(np.mean(row["returns"]))] for row in evaluations],
             "num_agents": data.spec.num_agents,
+            "transitions": data.num_rows,
             "references": references,
             "diverged": diverged,
             "scores": scores,
             "acting": _act_otherwise(work, chosen.acting, suite.episodes),
             "marl_eval": run.read("eval.json"),
         }
+
+
+def _require_whole(data: Dataset, name: str) -> None:
+    """Raises if a dataset was made smaller than usual: its scores would not compare."""
+    usual = catalog.usual_rows(name)
+    if usual is not None and data.num_rows < usual:
+        raise OryxError(
+            f"{name} has {data.num_rows:,} rows here, but a suite compares on {usual:,}; remove "
+            f"{catalog.find(name)} and make it again: oryx data make {name}"
+        )
 
 
 def _tell_missing(cells: list[tuple[str, str]]) -> str:

@@ -45,10 +45,11 @@ class Suite:
 
     def choose(self, only: tuple[str, ...]) -> list[tuple[str, str]]:
         """The cells whose variant or dataset is named, or all."""
-        names = {*self.variants, *self.datasets}
-        if unknown := sorted(set(only) - names):
+        if unknown := sorted({*only} - {*self.variants, *self.datasets}):
+            algorithms = ", ".join(f"'{name}'" for name in self.variants)
             raise OryxError(
-                f"suite '{self.name}' has no {', '.join(unknown)}; it has: {', '.join(names)}"
+                f"suite '{self.name}' has no {', '.join(unknown)}; it has the algorithms "
+                f"{algorithms} and the datasets {', '.join(self.datasets)}"
             )
         variants = [name for name in only if name in self.variants] or list(self.variants)
         datasets = [name for name in only if name in self.datasets] or list(self.datasets)

@@ -53,7 +53,11 @@ def _by_dataset(suite: Suite, records: Records) -> table.Table:
     """Datasets and algorithms down; our scores, and what they are measured against."""
     entries = []
     for dataset in suite.datasets:
-        rows = {name: record for (name, of), record in records.items() if of == dataset}
+        rows = {
+            name + (" (diverged)" if record.get("diverged") else ""): record
+            for (name, of), record in records.items()
+            if of == dataset
+        }
         for acting in ("sampled", "greedy"):
             runs = {
                 name: np.array(record["scores"]["last"][acting]["per_seed"])

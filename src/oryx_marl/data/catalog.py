@@ -97,6 +97,21 @@ def is_made_quickly(name: str, root: Path | None = None) -> bool:
     return not any(vault.is_vault(_folder(name, place)) for place in places)
 
 
+def usual_rows(name: str) -> int | None:
+    """Steps that a recipe makes where no other number is asked for; None if there is no recipe."""
+    recipe = _find_recipe(name)
+    return None if recipe is None else recipe.rows
+
+
+def require_recipe(name: str) -> Recipe:
+    """That of a name, or an error that says which there are."""
+    recipe = _find_recipe(name)
+    if recipe is None:
+        known = ", ".join(sorted(_recipes())) or "none"
+        raise OryxError(f"there is no recipe for '{name}'; there are: {known}")
+    return recipe
+
+
 def make(
     name: str,
     root: Path | None = None,
@@ -108,10 +123,7 @@ def make(
 
     `options` are further fields of the recipe's Request.
     """
-    recipe, root = _find_recipe(name), root or default_root()
-    if recipe is None:
-        known = ", ".join(sorted(_recipes())) or "none"
-        raise OryxError(f"there is no recipe for '{name}'; there are: {known}")
+    recipe, root = require_recipe(name), root or default_root()
     rows = recipe.rows if rows is None else rows
     seed = recipe.seed if seed is None else seed
     if rows < 1:

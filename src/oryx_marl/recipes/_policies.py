@@ -120,7 +120,11 @@ def _require_same_rows(request: Request) -> None:
 
 
 def roll_out(
-    policies: list[Path], least_return: float | None, request: Request, final: Path | None = None
+    env: Env,
+    policies: list[Path],
+    least_return: float | None,
+    request: Request,
+    final: Path | None = None,
 ) -> Iterator[Dataset]:
     """Whole episodes of policies that were kept in files, an equal share of the rows each.
 
@@ -132,14 +136,13 @@ def roll_out(
             "this mixes several policies that come with the package; leave out --policy "
             f"{request.policy}"
         )
-    kept = [_load(policy, request) for policy in policies]
+    kept = [_load(policy, env, request) for policy in policies]
     rows = -(-request.rows // len(kept))
     shares, sources, scores = [], [], {}
     if final is not None:
         scores = {"final_return": float(score(final).mean())}
         request.tell(f"return of the final policy: {scores['final_return']:.3f}")
     for number, policy in enumerate(kept):
-        env = base.make(policy.spec)
         key = jax.random.fold_in(jax.random.key(request.seed), number)
         arrays, discarded = record_episodes(
             policy.algorithm, env, policy.weights, rows, key, least_return
@@ -172,10 +175,17 @@ def score(path: Path) -> np.ndarray:
     return evaluator.returns(weights, 0, EPISODES)[0].astype(np.float64)
 
 
-def _load(path: Path, request: Request) -> KeptPolicy:
+def _load(path: Path, env: Env, request: Request) -> KeptPolicy:
+    """The policy of the file, or of the run that is named instead, which must be of `env`."""
     if request.policy is None:
         return policy_file.load(path)
     run = experiment.load(request.policy)
+    if run.spec != env.spec:
+        made_in = base.make(run.spec).name if run.spec.environment else "no known environment"
+        raise OryxError(
+            f"the policy of {request.policy} acts in {made_in}, not in {env.name}; name a run of "
+            f"{env.name} with --policy"
+        )
     weights = jax.tree.map(lambda x: x[0], run.algorithm.weights(run.state.learners))
     about = {"run": str(request.policy), "config": run.config, "update": run.update}
     return KeptPolicy(run.algorithm, run.spec, weights, about)

@@ -29,6 +29,8 @@ class Training:
 
     steps: int = 20_000_000
     learning_rate: float = 5e-4
+    rows: int = 1_000_000
+    """Of them that are kept; with many agents fewer, as in the paper."""
 
 
 def make(scenario: str, training: Training) -> dict[str, Recipe]:
@@ -36,10 +38,9 @@ def make(scenario: str, training: Training) -> dict[str, Recipe]:
     is_kept = (KEPT / scenario).exists()
     return {
         "replay": Recipe(
-            description=f"a million of the {training.steps / 1e6:g} million steps in which "
-            "Sable learns",
+            description=f"some of the {training.steps / 1e6:g} million steps in which Sable learns",
             run=partial(_record, scenario, training),
-            rows=1_000_000,
+            rows=training.rows,
             is_quick=False,
         ),
         "expert": Recipe(
@@ -48,10 +49,10 @@ def make(scenario: str, training: Training) -> dict[str, Recipe]:
             is_quick=is_kept,
         ),
         "snapshots": Recipe(
-            description=f"Sable at {MOMENTS} moments of that training, an equal share of the "
-            "million steps each",
+            description=f"Sable at {MOMENTS} moments of that training, an equal share each"
+            + ("" if is_kept else "; make replay first"),
             run=partial(_mix, scenario),
-            rows=1_000_000,
+            rows=training.rows,
             is_quick=is_kept,
         ),
     }
@@ -63,25 +64,31 @@ def _record(scenario: str, training: Training, request: Request) -> Iterator[Dat
 
 
 def _act(scenario: str, request: Request) -> Iterator[Dataset]:
-    return roll_out(_find_policies(scenario, request)[-1:], None, request)
+    policies = _find_policies(scenario, request)
+    if request.policy is not None:
+        policies = [request.policy]
+    if not policies:
+        raise OryxError(
+            f"there is no trained policy of {scenario} yet; make {scenario}/replay first, or train "
+            f"one (oryx train sable --env {scenario}) and name its run with --policy"
+        )
+    return roll_out(base.make_named(scenario), policies[-1:], None, request)
 
 
 def _mix(scenario: str, request: Request) -> Iterator[Dataset]:
     """Much like the recording, without the training."""
-    *along, last = _find_policies(scenario, request)
-    return roll_out(along, None, request, last)
+    policies = _find_policies(scenario, request)
+    if not policies:
+        raise OryxError(
+            f"there are no policies of a training of {scenario} yet; make {scenario}/replay first: "
+            f"oryx data make {scenario}/replay"
+        )
+    *along, last = policies
+    return roll_out(base.make_named(scenario), along, None, request, last)
 
 
 def _find_policies(scenario: str, request: Request) -> list[Path]:
     """Those of the training that was recorded here, or else those that come with the package; the
     last one is the final one."""
     trained = request.work.with_name(f"replay{TRAINING}") / "snapshots"
-    for folder in (trained, KEPT / scenario):
-        if found := find(folder):
-            return found
-    if request.policy is not None:
-        return [request.policy]
-    raise OryxError(
-        f"there is no trained policy of {scenario} yet; make {scenario}/replay first, or train "
-        f"one (oryx train sable --env {scenario}) and name its run with --policy"
-    )
+    return find(trained) or find(KEPT / scenario)

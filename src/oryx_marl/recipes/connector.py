@@ -11,6 +11,8 @@ TRAININGS = {
     "con-7x7x5a": Training(4_000_000, learning_rate=3e-4),
     "con-10x10x10a": Training(8_000_000),
     "con-15x15x23a": Training(12_000_000),
+    "con-22x22x40a": Training(rows=624_640),
+    "con-25x25x50a": Training(rows=624_640),
 }
 """Where Sable needs fewer steps than the paper has, and smaller ones where it learns fast: else
 most of the recording would be of experts."""

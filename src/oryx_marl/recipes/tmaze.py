@@ -49,11 +49,11 @@ RECIPES = {
     ),
     "expert": Recipe(
         description="Sable after its training; only solved episodes",
-        run=partial(roll_out, SNAPSHOTS[-1:], 1.0),
+        run=partial(roll_out, TMaze(), SNAPSHOTS[-1:], 1.0),
     ),
     "snapshots": Recipe(
         description="a mixture: Sable at four moments of its training, a quarter of the rows each",
-        run=partial(roll_out, SNAPSHOTS, None),
+        run=partial(roll_out, TMaze(), SNAPSHOTS, None),
     ),
 }
 

@@ -24,6 +24,9 @@ NAMES = {
 """Metrics whose name alone does not say enough."""
 
 
+UNLEARNED = "So this policy has learned next to nothing: train longer before you use it. "
+
+
 def write(run: Path, out: Path | None = None) -> Path:
     """The page of the run in a folder, written to `report.html` there or to `out`."""
     page = render(read(run))
@@ -97,8 +100,9 @@ def _foretold(run: Run) -> tuple[str, Score, str]:
     guess = numbers.one(run.held_out.guess["agreement"])
     explained = (
         f"Share of the {numbers.one(run.held_out.steps)} held-out steps' actions that the policy "
-        f"would have chosen too; the most frequent action alone reaches {guess}. It is no measure "
-        f"of success: the data come from no environment we know{_over(seeds, score)}."
+        f"would have chosen too; the most frequent action alone reaches {guess}. "
+        f"{UNLEARNED if score.mean <= run.held_out.guess['agreement'] else ''}It is no measure of "
+        f"success: the data come from no environment we know{_over(seeds, score)}."
     )
     return "agreement", score, explained
 
@@ -207,7 +211,8 @@ def _dataset(run: Run) -> str:
         return ""
     if card is None:
         return _absent(run, "Dataset", "dataset.json", "the dataset is not described here")
-    chart, text = "", f"Returns of the logged episodes of {card.name}."
+    part = " that were learned from" if run.held_out is not None else ""
+    chart, text = "", f"Returns of the logged episodes of {card.name}{part}."
     if card.counts.size == 1:
         text = (
             f"Every logged episode of {card.name} has the return {numbers.one(card.mean_return)}."
