@@ -59,6 +59,7 @@ class BenchSuite:
             self.first_seed,
             command,
             lambda title, total: training_bar(total, errors, title),
+            lambda message: errors.print(message, highlight=False, soft_wrap=True),
         )
         if not self.table:
             try:

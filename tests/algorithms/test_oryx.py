@@ -328,7 +328,7 @@ def test_acting_gives_the_training_logits_across_a_reset() -> None:
         carry, actions, log_probs = step(carry, now, jax.random.key(t))
         taken.append(actions[0])
         seen.append(log_probs[0])
-    logits, _ = network(history, jnp.stack(taken), jnp.arange(2))
+    logits, _ = jax.jit(type(network).__call__)(network, history, jnp.stack(taken), jnp.arange(2))
     np.testing.assert_allclose(jnp.stack(seen), jax.nn.log_softmax(logits), atol=1e-5)
 
 

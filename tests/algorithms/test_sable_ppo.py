@@ -50,7 +50,7 @@ def roll(
 def update(
     config: Config, learner: LearnerState, experience: Experience
 ) -> tuple[LearnerState, dict[str, jax.Array]]:
-    return sable.make(config, ENV.spec).update(learner, experience, jax.random.key(4))
+    return jax.jit(sable.make(config, ENV.spec).update)(learner, experience, jax.random.key(4))
 
 
 @pytest.fixture(scope="module")
@@ -123,9 +123,8 @@ def test_every_parameter_learns(rolled: tuple[SablePPO, LearnerState, Experience
         assert np.any(np.asarray(before) != np.asarray(new)), jax.tree_util.keystr(path)
     batch = sable.make_batch(experience, CONFIG)
     ids = jnp.arange(2)
-    gradients = jax.grad(lambda n: sable.loss(n, learner.network, batch, ids, CONFIG)[0])(
-        after.network
-    )
+    loss = jax.jit(jax.grad(lambda n: sable.loss(n, learner.network, batch, ids, CONFIG)[0]))
+    gradients = loss(after.network)
     for path, gradient in jax.tree_util.tree_flatten_with_path(gradients)[0]:
         assert np.any(np.asarray(gradient) != 0), jax.tree_util.keystr(path)
 

@@ -1,5 +1,7 @@
 """Acting step by step and the training pass are the same function of the same history."""
 
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -146,7 +148,8 @@ def test_every_weight_learns() -> None:
         _, decoded = network(observation, actions, jnp.arange(3))
         return jnp.sum(jnp.sin(7 * decoded))
 
-    for path, leaf in jax.tree_util.tree_leaves_with_path(eqx.filter_grad(loss)(network)):
+    slopes = eqx.filter_jit(eqx.filter_grad(loss))(network)
+    for path, leaf in jax.tree_util.tree_leaves_with_path(slopes):
         assert float(jnp.abs(leaf).max()) > 0, jax.tree_util.keystr(path)
 
 
@@ -165,12 +168,14 @@ def test_bfloat16_rounds_features_in_training_alone() -> None:
     )
     observation, actions = history(0)
 
+    @eqx.filter_jit
+    @partial(eqx.filter_value_and_grad, has_aux=True)
     def score(network: Sable) -> tuple[jax.Array, jax.Array]:
         _, features = network(observation, actions, jnp.arange(3))
         return jnp.mean(features.astype(jnp.float32) ** 3), features
 
-    (_, wanted), slopes = eqx.filter_value_and_grad(score, has_aux=True)(exact)
-    (_, found), rough = eqx.filter_value_and_grad(score, has_aux=True)(rounded)
+    (_, wanted), slopes = score(exact)
+    (_, found), rough = score(rounded)
     assert found.dtype == jnp.bfloat16
     assert 0 < np.abs(found - wanted).max() < 0.1
     flat = [np.concatenate([x.ravel() for x in jax.tree.leaves(g)]) for g in (slopes, rough)]

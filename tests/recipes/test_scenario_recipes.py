@@ -37,6 +37,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     return root, told
 
 
+@pytest.mark.slow
 def test_a_part_of_a_training_is_kept(made: tuple[Path, list[str]]) -> None:
     root, told = made
     found = catalog.open(f"{NAME}/replay", root)
@@ -50,6 +51,7 @@ def test_a_part_of_a_training_is_kept(made: tuple[Path, list[str]]) -> None:
     assert (found.terminals | found.truncations)[ends].all()
 
 
+@pytest.mark.slow
 def test_few_environments_are_recorded(made: tuple[Path, list[str]]) -> None:
     """Two of eight hold 500 of 2,000 steps: 1.1 times what is asked for, rounded up."""
     root, _ = made
@@ -57,6 +59,7 @@ def test_few_environments_are_recorded(made: tuple[Path, list[str]]) -> None:
     assert found.num_episodes < 500 / 2
 
 
+@pytest.mark.slow
 def test_its_last_policy_acts(made: tuple[Path, list[str]]) -> None:
     root, _ = made
     expert = catalog.open(f"{NAME}/expert", root)
@@ -65,6 +68,7 @@ def test_its_last_policy_acts(made: tuple[Path, list[str]]) -> None:
     assert expert.origin["policies"][0]["update"] == 10
 
 
+@pytest.mark.slow
 def test_its_policies_act_in_turn(made: tuple[Path, list[str]]) -> None:
     root, told = made
     mixed = catalog.open(f"{NAME}/snapshots", root)
@@ -94,14 +98,15 @@ def test_policies_come_with_the_package(scenario: str) -> None:
     assert policy_file.load(last).about["half"]
 
 
+@pytest.mark.slow
 def test_a_run_acts_in_its_own_environment_only(
     made: tuple[Path, list[str]], tmp_path: Path
 ) -> None:
     root, _ = made
     run = root / f"{NAME}.vlt" / "replay.training" / "run"
-    catalog.make(f"{NAME}/expert", tmp_path, rows=50, policy=run)
+    catalog.make(f"{NAME}/expert", tmp_path, rows=ROWS, policy=run)
     found = catalog.open(f"{NAME}/expert", tmp_path)
-    assert (found.origin["policies"][0]["update"], found.num_rows >= 50) == (10, True)
+    assert (found.origin["policies"][0]["update"], found.num_rows >= ROWS) == (10, True)
     with pytest.raises(OryxError, match=f"acts in {NAME}, not in con-7x7x5a"):
         catalog.make("con-7x7x5a/expert", root, policy=run)
 

@@ -54,6 +54,8 @@ class Bench:
     """What to call to do it again."""
     watch: Callable[[str, int], AbstractContextManager[Report]] = _unwatched
     """`with watch(title, updates) as report`: shows the progress of a cell."""
+    tell: Callable[[str], None] = lambda message: None
+    """Says what takes its time before."""
 
     def run(self, only: tuple[str, ...] = ()) -> None:
         """Every chosen cell that is not finished; one that was killed goes on where it was."""
@@ -96,7 +98,8 @@ class Bench:
         """Trains and scores one cell; the record says how to do it again."""
         suite, chosen = self.suite, self.suite.variants[variant]
         if catalog.is_made_quickly(dataset):
-            catalog.make(dataset)
+            self.tell(f"making {dataset}")
+            catalog.make(dataset, tell=self.tell)
         run = Run(self.work / suite.name / _plain(variant) / _plain(dataset))
         seconds = _clock(run)
         settings = TrainSettings(
