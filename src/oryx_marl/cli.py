@@ -163,7 +163,7 @@ class _Train:
         if found := summary.pop("held_out", None):
             _show_held_out(found)
         if not summary:
-            if (out / "held_out.json").exists():
+            if found:
                 console.print(f"page: {page.write(out)}", soft_wrap=True)
             console.print(f"trained; there is no environment to score in. Run: {out}")
             return

@@ -94,15 +94,9 @@ class Bench:
     def _path(self, variant: str, dataset: str) -> Path:
         return self.out / CELLS / f"{_plain(variant)}--{_plain(dataset)}.json"
 
-    def _measure(self, variant: str, dataset: str) -> dict[str, Any]:
-        """Trains and scores one cell; the record says how to do it again."""
-        suite, chosen = self.suite, self.suite.variants[variant]
-        if catalog.is_made_quickly(dataset):
-            self.tell(f"making {dataset}")
-            catalog.make(dataset, tell=self.tell)
-        run = Run(self.work / suite.name / _plain(variant) / _plain(dataset))
-        seconds = _clock(run)
-        settings = TrainSettings(
+    def _settings(self) -> TrainSettings:
+        suite = self.suite
+        return TrainSettings(
             updates=suite.updates,
             seeds=suite.seeds,
             first_seed=self.first_seed,
@@ -111,6 +105,15 @@ class Bench:
             checkpoint_every=suite.log_every * 4,
             keep_going=True,
         )
+
+    def _measure(self, variant: str, dataset: str) -> dict[str, Any]:
+        """Trains and scores one cell; the record says how to do it again."""
+        suite, chosen = self.suite, self.suite.variants[variant]
+        if catalog.is_made_quickly(dataset):
+            self.tell(f"making {dataset}")
+            catalog.make(dataset, tell=self.tell)
+        run = Run(self.work / suite.name / _plain(variant) / _plain(dataset))
+        seconds = _clock(run)
         data = catalog.open(dataset)
         _require_whole(data, dataset)
         work = Experiment(
@@ -118,7 +121,7 @@ class Bench:
             chosen.config,
             data,
             run.folder,
-            settings,
+            self._settings(),
             EvaluationSettings(episodes=suite.episodes, replays=0),
         )
         references = _references(data) if suite.is_scaling else {}
@@ -128,13 +131,7 @@ class Bench:
                 run.write(SPENT, seconds())
                 report(update, metrics)
 
-            diverged = None
-            try:
-                scores = experiment.run(work, resume=True, on_progress=on_progress)
-            except DivergedError as error:
-                diverged, scores = str(error), experiment.score_checkpoint(work)
-        if diverged is None and (run.folder / LOST).exists():
-            diverged = _tell_lost(run.read(LOST)) or None
+            scores, diverged = _train(work, on_progress)
         nothing = {"seconds": 0.0, "metrics": {}}  # of what diverged before its first line
         last = [nothing, *run.rows("metrics.jsonl")][-1]
         evaluations = list(run.rows("evaluations.jsonl"))
@@ -158,6 +155,18 @@ class Bench:
             "acting": _act_otherwise(work, chosen.acting, suite.episodes),
             "marl_eval": run.read("eval.json"),
         }
+
+
+def _train(work: Experiment, on_progress: Report) -> tuple[dict[str, Any], str | None]:
+    """The scores, and what diverged: if all seeds did, they are scored at the last checkpoint."""
+    try:
+        scores = experiment.run(work, resume=True, on_progress=on_progress)
+    except DivergedError as error:
+        return experiment.score_checkpoint(work), str(error)
+    run = Run(work.out)
+    lost = run.read(LOST) if (run.folder / LOST).exists() else {}
+    told = ", ".join(f"seed {seed} after {update:,} updates" for seed, update in lost.items())
+    return scores, told or None
 
 
 def _require_whole(data: Dataset, name: str) -> None:
@@ -190,11 +199,6 @@ def _tell_diverged(records: summary.Records) -> str:
     if not found:
         return ""
     return f"\nDiverged, and scored as at the last good checkpoint: {'; '.join(found)}.\n"
-
-
-def _tell_lost(lost: dict[str, int]) -> str:
-    """Seeds that diverged while others went on."""
-    return ", ".join(f"seed {seed} after {update:,} updates" for seed, update in lost.items())
 
 
 def _clock(run: Run) -> Callable[[], float]:
