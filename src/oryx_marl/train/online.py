@@ -236,7 +236,7 @@ def collect(
             fresh_states, fresh = _take(starts, num_ended.astype(jnp.int32), ended)
         states = pick(ended, fresh_states, states)
         returns = actors.returns + step.rewards.mean(axis=1)
-        known = actors.global_state
+        steps = _write_down(actors, actions, step)
         actors = Actors(
             states,
             pick(ended, fresh.seen, step.seen),
@@ -247,17 +247,6 @@ def collect(
             actors.latest_ended,
         )
         total = total + jnp.where(ended, returns, 0).sum()
-        steps = Steps(
-            observation.features,
-            actions,
-            step.rewards,
-            step.terminal,
-            step.truncated,
-            observation.legal,
-            observation.present,
-            known,
-            step.observation.features,
-        )
         return (actors, total, num_ended + ended.sum(dtype=jnp.float32)), (observation, info, steps)
 
     start = (actors, jnp.zeros(()), jnp.zeros(()))
@@ -270,6 +259,22 @@ def collect(
         window, truncated, info, actors.memory, after.observation, following_info
     )
     return after, experience, steps
+
+
+def _write_down(before: Actors, actions: Int[Array, "B N"], step: Step) -> Steps:
+    """What is recorded of a step."""
+    seen = before.observation
+    return Steps(
+        seen.features,
+        actions,
+        step.rewards,
+        step.terminal,
+        step.truncated,
+        seen.legal,
+        seen.present,
+        before.global_state,
+        step.observation.features,
+    )
 
 
 def _by_sequence(
