@@ -179,4 +179,5 @@ def test_a_training_that_diverges_is_scored_as_it_last_was(tmp_path: Path) -> No
     assert not work.missing()
     text = (tmp_path / "out" / "table.md").read_text()
     assert "Diverged" in text
-    assert "BC on `tmaze/planner-expert` (after 0 updates)" in text
+    seeds = ", ".join(f"{each:.2f}" for each in record["scores"]["last"]["sampled"]["per_seed"])
+    assert f"BC on `tmaze/planner-expert` (after 0 updates; seeds: {seeds})" in text

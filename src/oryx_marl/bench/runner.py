@@ -189,13 +189,14 @@ def _tell_missing(cells: list[tuple[str, str]]) -> str:
 
 
 def _tell_diverged(records: summary.Records) -> str:
-    """Whose training failed, and when its scores are of."""
+    """Whose training failed, when its scores are of, and how every seed does by itself."""
     found = []
     for (variant, dataset), record in records.items():
         if record.get("diverged"):
             scores = record["scores"]
             when = f"after {scores['update']:,} updates" if "update" in scores else None
-            found.append(f"{variant} on `{dataset}` ({when or record['diverged']})")
+            seeds = ", ".join(f"{each:.2f}" for each in scores["last"]["sampled"]["per_seed"])
+            found.append(f"{variant} on `{dataset}` ({when or record['diverged']}; seeds: {seeds})")
     if not found:
         return ""
     return f"\nDiverged, and scored as at the last good checkpoint: {'; '.join(found)}.\n"
