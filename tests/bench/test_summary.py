@@ -144,5 +144,5 @@ def test_the_first_cells_are_those_that_show_the_curve() -> None:
     assert len(set(connector.cells())) == len(connector.cells())
     assert {data for _, data in connector.cells()} == set(connector.datasets)
     assert len(suites.load("smax").cells()) == 12
-    with pytest.raises(OryxError, match="suite 'smax' has no small version"):
-        suites.load("smax", quick=True)
+    with pytest.raises(OryxError, match="suite 'connector_replay' has no small version"):
+        suites.load("connector_replay", quick=True)

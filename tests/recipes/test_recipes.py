@@ -96,8 +96,13 @@ def test_roll_out_mixes_policies(
     kept: Path, request_for: Request, monkeypatch: pytest.MonkeyPatch, piece: int
 ) -> None:
     monkeypatch.setattr(record, "PIECE", piece)
-    policies = [kept / "one.npz", kept / "two.npz"]
-    parts = list(_policies.roll_out(ENV, policies, None, request_for))
+    policies, told = [kept / "one.npz", kept / "two.npz"], []
+    request = replace(request_for, tell=told.append)
+    parts = list(_policies.roll_out(ENV, policies, None, request))
+    assert told == [
+        "policy 1 of 2: 1,500 steps rolled out",
+        "policy 2 of 2: 1,500 steps rolled out",
+    ]
     assert [part.origin["policies"][-1]["seed"] for part in parts] == [0, 1]
     for part in parts:
         assert 1_500 <= part.num_rows < 1_500 + 20

@@ -22,8 +22,6 @@ EMBEDDED = Path(__file__).parent / "embedded"
 """Small datasets that are installed with the package."""
 SEGMENTS = "segments"
 """Folder in a recipe's work folder for what the finished dataset makes superfluous."""
-LEVEL = 12
-"""Compression of datasets made here: half the size of zstd's usual level, still quick."""
 
 
 class Entry(NamedTuple):
@@ -150,7 +148,7 @@ def make(
     if commit:
         origin["commit"] = commit
     parts = (_label(part, name, origin) for part in recipe.run(request))
-    vault.write_parts(parts, folder, LEVEL)
+    vault.write_parts(parts, folder)
     if work.exists():
         _keep_training(work, folder.with_name(folder.name + TRAINING), request.tell)
     return folder

@@ -147,6 +147,9 @@ def roll_out(
         arrays, discarded = record_episodes(
             policy.algorithm, env, policy.weights, rows, key, least_return
         )
+        if len(kept) > 1:
+            steps = len(arrays["rewards"])
+            request.tell(f"policy {number + 1} of {len(kept)}: {steps:,} steps rolled out")
         shares.append(discarded)
         sources.append(policy.about)
         notes: dict[str, Any] = {"policies": [*sources], **scores}

@@ -5,7 +5,7 @@ from dataclasses import replace
 from oryx_marl import config as configs
 from oryx_marl.algorithms import bc, iicq, iql_cql, madt, maicq, oryx
 from oryx_marl.bench import settings
-from oryx_marl.bench.suite import Variant, quicken
+from oryx_marl.bench.suite import Suite, Variant, quicken
 from oryx_marl.networks.sable import NetworkConfig
 
 ORYX = oryx.Config(
@@ -25,4 +25,19 @@ VARIANTS = {
     "Oryx, the paper's settings": Variant("oryx", PAPER),
 }
 ON_CPU = replace(ORYX, network=replace(ORYX.network, precision="float32"))
-QUICK = quicken(VARIANTS | {"Oryx": Variant("oryx", ON_CPU)}, ("Oryx", "MAICQ", "BC"))
+
+
+def quick(suite: Suite, dataset: str) -> Suite:
+    """Minutes on a CPU."""
+    variants = quicken(VARIANTS | {"Oryx": Variant("oryx", ON_CPU)}, ("Oryx", "MAICQ", "BC"))
+    return replace(
+        suite,
+        name=f"{suite.name}-quick",
+        datasets=(dataset,),
+        variants=variants,
+        updates=1_000,
+        seeds=2,
+        episodes=160,
+        log_every=100,
+        order=(),
+    )

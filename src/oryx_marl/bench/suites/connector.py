@@ -4,8 +4,6 @@ The data are roll-outs of policies that come with the package, so that they are 
 compare.
 """
 
-from dataclasses import replace
-
 from oryx_marl.bench.suite import Suite
 from oryx_marl.bench.suites import _scaling
 from oryx_marl.recipes import connector
@@ -44,14 +42,4 @@ def make(name: str, data: str) -> Suite:
 
 
 SUITE = make("connector", "snapshots")
-QUICK = replace(
-    SUITE,
-    name="connector-quick",
-    datasets=("con-5x5x3a/expert",),
-    variants=_scaling.QUICK,
-    updates=1_000,
-    seeds=2,
-    episodes=160,
-    log_every=100,
-    order=(),
-)
+QUICK = _scaling.quick(SUITE, "con-5x5x3a/expert")

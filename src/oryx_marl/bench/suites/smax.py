@@ -1,4 +1,8 @@
-"""SMAX with 5 to 30 units a side."""
+"""SMAX with 5 to 30 units a side.
+
+Policies of five units come with the package; larger fights are trained first (`oryx data make
+smacv2_10_units/replay`, and so on).
+"""
 
 from oryx_marl.bench.suite import Suite
 from oryx_marl.bench.suites import _scaling
@@ -6,10 +10,11 @@ from oryx_marl.recipes import smax
 
 SUITE = Suite(
     "smax",
-    tuple(f"{name}/replay" for name in smax.FAMILIES),
+    tuple(f"{name}/snapshots" for name in smax.FAMILIES),
     {name: _scaling.VARIANTS[name] for name in ("Oryx", "MAICQ", "BC")},
     updates=50_000,
     seeds=3,
     log_every=1_250,
     is_scaling=True,
 )
+QUICK = _scaling.quick(SUITE, "smacv2_5_units/expert")
