@@ -55,6 +55,11 @@ def test_histogram():
     assert two == {"edges": [-0.5, 0.5, 1.5], "counts": [1, 2]}
     assert make_histogram(np.array([3.0])) == {"edges": [2.5, 3.5], "counts": [1]}
     assert make_histogram(np.array([])) == {"edges": [], "counts": []}
-    many = make_histogram(np.arange(100.0))
+    assert make_histogram(np.array([0.3]))["counts"] == [1]
+    assert make_histogram(np.arange(101.0))["counts"] == [6] * 16 + [5]
+    far = make_histogram(np.array([1.0, 2.0, 30.0]))
+    assert np.unique(np.diff(far["edges"])) == [2]
+    assert sum(far["counts"]) == 3
+    many = make_histogram(np.linspace(0, 1, 100))
     assert len(many["counts"]) == 20
     assert sum(many["counts"]) == 100

@@ -43,12 +43,17 @@ def first_agent_returns(dataset: Dataset) -> np.ndarray:
 
 
 def make_histogram(values: np.ndarray) -> dict[str, list]:
-    """Edges and counts; few distinct values get a bin each, with the value in its middle."""
+    """Edges and counts; few distinct values get a bin each, with the value in its middle, and of
+    whole numbers every bin has as many."""
     if values.size == 0:
         return {"edges": [], "counts": []}
     distinct = np.unique(np.round(values, 9))
-    if distinct.size == 1:
-        edges = distinct[0] + np.array([-0.5, 0.5])
+    first, last = distinct[0], distinct[-1]
+    if (distinct == np.round(distinct)).all():
+        width = np.ceil((last - first + 1) / MOST_BINS)
+        edges = np.arange(first - 0.5, last + 0.5 + width, width)
+    elif distinct.size == 1:
+        edges = first + np.array([-0.5, 0.5])
     elif distinct.size <= MOST_BINS:
         half = np.diff(distinct) / 2
         edges = np.concatenate(

@@ -30,7 +30,7 @@ def one(value: float) -> str:
     if not math.isfinite(value):
         return "not finite"
     if value == round(value) and abs(value) < 1e15:
-        return f"{round(value):,}"
+        return f"{round(value):,}".replace("-", "−")
     if abs(value) < 1e-3 or abs(value) >= 1e6:
         mantissa, exponent = f"{value:.1e}".split("e")
         return f"{mantissa.removesuffix('.0')}e{int(exponent)}".replace("-", "−")
