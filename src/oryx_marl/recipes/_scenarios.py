@@ -88,7 +88,7 @@ def _mix(scenario: str, request: Request) -> Iterator[Dataset]:
 
 
 def _find_policies(scenario: str, request: Request) -> list[Path]:
-    """Those of the training that was recorded here, or else those that come with the package; the
-    last one is the final one."""
+    """Those that come with the package, so that a name means the same everywhere, or else those of
+    the training that was recorded here; the last one is the final one."""
     trained = request.work.with_name(f"replay{TRAINING}") / "snapshots"
-    return find(trained) or find(KEPT / scenario)
+    return find(KEPT / scenario) or find(trained)
