@@ -90,8 +90,9 @@ def _lines(total: int, console: Console, title: str) -> Report:
 
 
 def _losses(metrics: dict[str, np.ndarray]) -> str:
+    """And the return, where one learns by acting."""
     return " ".join(
         f"{name.removesuffix('_loss')} {values.mean():.3f}"
         for name, values in metrics.items()
-        if name.endswith("_loss")
+        if name.endswith("_loss") or name == "return"
     )
