@@ -1,5 +1,6 @@
 """The losses of I-ICQ, MAICQ and IQL-CQL against numbers worked out by hand."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -207,6 +208,23 @@ def test_maicq_policy_loss_by_hand_and_without_gradient_to_the_mixer() -> None:
     expected = (0.75 * LOG(2) + 0.25 * LOG(4)) / 2
     assert float(of(shares)) == pytest.approx(expected, rel=1e-5)
     np.testing.assert_array_equal(jax.grad(of)(shares), 0)
+
+
+def test_maicq_may_normalise_the_state() -> None:
+    """Then neither the unit nor the origin of a raw state matters."""
+    spec = replace(SPEC, state_size=3)
+    key = jax.random.key(0)
+    state = np.random.default_rng(0).normal(size=(4, 3, 3)).astype(np.float32)
+    features = np.zeros((4, 3, 2, 4), np.float32)
+
+    def loss(normalise: bool, state: np.ndarray) -> float:
+        learner = maicq.make(maicq.Config(normalise_state=normalise), spec)
+        network = learner.make_network(key)
+        return float(learner.loss(network, network, window(features, state=state), key)[0])
+
+    raw = 50 * state - 20
+    assert loss(True, raw) == pytest.approx(loss(True, state), rel=1e-3)
+    assert loss(False, raw) > 10 * loss(False, state)
 
 
 def test_iql_cql_by_hand() -> None:

@@ -30,6 +30,9 @@ class Config(iicq.Config):
     """Features inside the mixing network."""
     hyper_width: int = 64
     """Features of the networks that draw its weights from the global state."""
+    normalise_state: bool = False
+    """Give every global state mean 0 and variance 1 over its features, for states with raw
+    quantities: with coordinates of SMAX, up to 50, the values diverge otherwise."""
 
 
 class MixedActorCritic(eqx.Module):
@@ -122,6 +125,8 @@ class MAICQ(OfflineLearner):
         seen, state = window.observation, window.state
         if state is None:
             raise OryxError(NO_STATE)
+        if self.config.normalise_state:
+            state = jax.nn.standardize(state)
         networks = network.agents.actor, network.agents.critic, target.agents.critic
         logits, q, target_q = run_together(networks, seen)
         taken, target_taken = (

@@ -29,12 +29,12 @@ ON_CPU = replace(ORYX, network=replace(ORYX.network, precision="float32"))
 
 def quick(suite: Suite, dataset: str) -> Suite:
     """Minutes on a CPU."""
-    variants = quicken(VARIANTS | {"Oryx": Variant("oryx", ON_CPU)}, ("Oryx", "MAICQ", "BC"))
+    variants = {**suite.variants, "Oryx": Variant("oryx", ON_CPU)}
     return replace(
         suite,
         name=f"{suite.name}-quick",
         datasets=(dataset,),
-        variants=variants,
+        variants=quicken(variants, ("Oryx", "MAICQ", "BC")),
         updates=1_000,
         seeds=2,
         episodes=160,
