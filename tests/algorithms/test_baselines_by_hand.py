@@ -219,8 +219,9 @@ def test_maicq_may_normalise_the_state() -> None:
 
     def loss(normalise: bool, state: np.ndarray) -> float:
         learner = maicq.make(maicq.Config(normalise_state=normalise), spec)
-        network = learner.make_network(key)
-        return float(learner.loss(network, network, window(features, state=state), key)[0])
+        network = jax.jit(learner.make_network)(key)
+        steps = window(features, state=state)
+        return float(eqx.filter_jit(learner.loss)(network, network, steps, key)[0])
 
     raw = 50 * state - 20
     assert loss(True, raw) == pytest.approx(loss(True, state), rel=1e-3)

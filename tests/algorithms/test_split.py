@@ -24,7 +24,12 @@ NETWORKS = {
 }
 
 
-@pytest.fixture(params=NETWORKS, ids=lambda module: module.__name__.split(".")[-1])
+@pytest.fixture(
+    params=[
+        pytest.param(oryx, id="oryx"),
+        pytest.param(mat_icq, id="mat_icq", marks=pytest.mark.slow),
+    ]
+)
 def module(request: pytest.FixtureRequest) -> ModuleType:
     return request.param
 

@@ -180,4 +180,4 @@ def test_a_training_that_diverges_is_scored_as_it_last_was(tmp_path: Path) -> No
     text = (tmp_path / "out" / "table.md").read_text()
     assert "Diverged" in text
     seeds = ", ".join(f"{each:.2f}" for each in record["scores"]["last"]["sampled"]["per_seed"])
-    assert f"BC on `tmaze/planner-expert` (after 0 updates; seeds: {seeds})" in text
+    assert f"BC on `tmaze/planner-expert` (after 0 updates; by seed {seeds})" in text

@@ -196,7 +196,7 @@ def _tell_diverged(records: summary.Records) -> str:
             scores = record["scores"]
             when = f"after {scores['update']:,} updates" if "update" in scores else None
             seeds = ", ".join(f"{each:.2f}" for each in scores["last"]["sampled"]["per_seed"])
-            found.append(f"{variant} on `{dataset}` ({when or record['diverged']}; seeds: {seeds})")
+            found.append(f"{variant} on `{dataset}` ({when or record['diverged']}; by seed {seeds})")
     if not found:
         return ""
     return f"\nDiverged, and scored as at the last good checkpoint: {'; '.join(found)}.\n"

@@ -7,7 +7,7 @@ from oryx_marl.recipes.base import Recipe
 
 FAMILIES = tuple(f"smacv2_{units}_units" for units in smax.SIZES)
 TRAININGS = {"smacv2_5_units": Training(8_000_000)}
-"""What two CPU cores do in an hour; larger fights have the paper's 20 million steps, on a GPU."""
+"""What two CPU cores do in half an hour; larger fights have the paper's 20 million steps."""
 
 
 def find_family(name: str) -> dict[str, Recipe]:

@@ -10,7 +10,7 @@ from oryx_marl.bench.suites import _scaling
 from oryx_marl.recipes import smax
 
 VARIANTS = _scaling.VARIANTS | {"MAICQ": Variant("maicq", maicq.Config(normalise_state=True))}
-"""JaxMARL's global state has raw coordinates, with which MAICQ diverges at once."""
+"""As on Connector; but JaxMARL's global state has raw coordinates, with which MAICQ diverges."""
 SUITE = Suite(
     "smax",
     tuple(f"{name}/snapshots" for name in smax.FAMILIES),
