@@ -194,9 +194,9 @@ def _tell_diverged(records: summary.Records) -> str:
     for (variant, dataset), record in records.items():
         if record.get("diverged"):
             scores = record["scores"]
-            when = f"after {scores['update']:,} updates" if "update" in scores else None
+            at = f"after {scores['update']:,} updates" if "update" in scores else record["diverged"]
             seeds = ", ".join(f"{each:.2f}" for each in scores["last"]["sampled"]["per_seed"])
-            found.append(f"{variant} on `{dataset}` ({when or record['diverged']}; by seed {seeds})")
+            found.append(f"{variant} on `{dataset}` ({at}; by seed {seeds})")
     if not found:
         return ""
     return f"\nDiverged, and scored as at the last good checkpoint: {'; '.join(found)}.\n"
