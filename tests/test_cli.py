@@ -217,6 +217,7 @@ ON_EXPERT = "train oryx tmaze/planner-expert"
         ("eval runs/none --stream -1", "stream must not be negative, got -1"),
         ("data make tmaze/planner-mixed --rows -5", "rows must be at least 1, got -5"),
         ("data make tmaze/nonsense", "there is no recipe for 'tmaze/nonsense'"),
+        ("data make tmaze/planer-mixed", "did you mean tmaze/planner-mixed"),
         ("data make con-5x6x3a/expert", "boards are square"),
         ("bench tmaze --only QMIX", "suite 'tmaze' has no QMIX; it has the algorithms 'Oryx',"),
         ("bench tmaze --first-seed -1", "first_seed must not be negative, got -1"),
@@ -230,6 +231,26 @@ def test_bad_values_are_named_and_end_with_2(
         cli.main(arguments.split())
     assert stop.value.code == 2
     assert expected in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("only", "expected", "unexpected"),
+    [
+        ([], "nothing of it is finished yet", "records:"),
+        (["BC"], "not finished: BC on ", "Oryx on "),
+    ],
+)
+def test_a_table_of_nothing(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    only: list[str],
+    expected: str,
+    unexpected: str,
+) -> None:
+    cli.main(["bench", "tmaze", "--table", "--out", str(tmp_path), "--only", *only])
+    shown = capsys.readouterr().out
+    assert expected in shown
+    assert unexpected not in shown
 
 
 def test_unwritable_and_unfitting(finished: Path, cache: dict[str, str]) -> None:

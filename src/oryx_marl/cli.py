@@ -367,6 +367,9 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         errors.print(INTERRUPTED, highlight=False, soft_wrap=True)
         _leave(130)
+    except BrokenPipeError:  # who reads has read enough; nothing more is to be flushed
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except (OryxError, OSError) as error:
         errors.print("error:", style="bold red", end=" ")
         errors.print(str(error), highlight=False, markup=False, soft_wrap=True)

@@ -10,7 +10,7 @@ from rich.console import Console
 from oryx_marl import registry
 from oryx_marl.bench import published, suite
 from oryx_marl.bench import table as tables
-from oryx_marl.bench.runner import Bench
+from oryx_marl.bench.runner import Bench, tell_diverged
 from oryx_marl.bench.summary import make_table
 from oryx_marl.errors import OryxError
 from oryx_marl.train.loop import StoppedError
@@ -66,12 +66,17 @@ class BenchSuite:
                 bench.run(self.only)
             except StoppedError as stop:
                 raise StoppedError(stop.what, "the same command goes on from here") from stop
-        if records := bench.records():
+        cells = chosen.choose(self.only)
+        records = {cell: record for cell, record in bench.records().items() if cell in cells}
+        if records:
             print(tables.plain(make_table(chosen, records)))  # noqa: T201
-        if missing := bench.missing():
+            console.print(tell_diverged(records), end="", highlight=False, soft_wrap=True)
+            console.print(f"records: {bench.out}", soft_wrap=True)
+        else:
+            console.print("nothing of it is finished yet; without --table it is run")
+        if missing := [cell for cell in bench.missing() if cell in cells]:
             names = "; ".join(f"{variant} on {data}" for variant, data in missing)
             console.print(f"not finished: {names}", highlight=False, soft_wrap=True)
-        console.print(f"records: {bench.out}", soft_wrap=True)
 
 
 def commands() -> dict[str, type]:

@@ -166,6 +166,15 @@ def test_suites_begin_with_what_the_paper_has() -> None:
     assert set(suites.load("tmaze", quick=True).variants) <= set(names)
 
 
+def test_data_that_need_a_training_are_asked_for_before_anything_is_run(tmp_path: Path) -> None:
+    data = (*TINY.datasets, "con-4x4x2a/snapshots")
+    work = replace(bench(tmp_path), suite=replace(TINY, datasets=data))
+    advice = "oryx data make con-4x4x2a/replay, then oryx data make con-4x4x2a/snapshots"
+    with pytest.raises(OryxError, match=advice):
+        work.run()
+    assert not any(tmp_path.iterdir())
+
+
 def test_a_training_that_diverges_is_scored_as_it_last_was(tmp_path: Path) -> None:
     """Steps of this size leave the finite numbers at once; what was there before is scored."""
     variant = TINY.variants["BC"]

@@ -144,5 +144,7 @@ def test_the_first_cells_are_those_that_show_the_curve() -> None:
     assert len(set(connector.cells())) == len(connector.cells())
     assert {data for _, data in connector.cells()} == set(connector.datasets)
     assert len(suites.load("smax").cells()) == 12
+    with pytest.raises(OryxError, match="has no MADT on con-7x7x5a/snapshots, only on con-5x5x3a"):
+        connector.choose(("MADT", "con-7x7x5a/snapshots"))
     with pytest.raises(OryxError, match="suite 'connector_replay' has no small version"):
         suites.load("connector_replay", quick=True)

@@ -60,6 +60,11 @@ def test_histogram():
     far = make_histogram(np.array([1.0, 2.0, 30.0]))
     assert np.unique(np.diff(far["edges"])) == [2]
     assert sum(far["counts"]) == 3
+    even = make_histogram(np.array([0.0, 0.5, 1.0]))
+    np.testing.assert_allclose(even["edges"], [-0.25, 0.25, 0.75, 1.25])
+    uneven = make_histogram(np.array([0.28, 0.5, 1.9, 2.0, 2.0 + 1e-7]))
+    assert np.ptp(np.diff(uneven["edges"])) < 1e-9
+    assert uneven["edges"][0] == 0.28
     many = make_histogram(np.linspace(0, 1, 100))
     assert len(many["counts"]) == 20
     assert sum(many["counts"]) == 100

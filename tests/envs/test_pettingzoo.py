@@ -3,6 +3,7 @@
 import sys
 from functools import cache
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from pettingzoo import ParallelEnv
@@ -77,6 +78,29 @@ def test_state_and_picture(env):
     assert env.state().shape == (env.env.spec.state_size,)
     np.testing.assert_array_equal(env.render(), env.env.render_rgb(env._state))
     assert env.render().dtype == np.uint8
+
+
+def test_bad_actions_are_refused(env):
+    env.reset(seed=0)
+    first = env.possible_agents[0]
+    fine = dict.fromkeys(env.agents, 0)
+    number = env.env.spec.action.size
+    for action in (number, -1, 1.5, [0, 0]):
+        with pytest.raises(OryxError, match=f"no action of {first}; its actions are Discrete"):
+            env.step({**fine, first: action})
+    with pytest.raises(OryxError, match="no agent 'nobody'; there are"):
+        env.step({**fine, "nobody": 0})
+    with pytest.raises(OryxError, match=f"no action of {first}$"):
+        env.step({agent: 0 for agent in env.agents if agent != first})
+    env.step({agent: jnp.int32(0) for agent in env.agents})
+
+
+def test_an_episode_must_have_begun():
+    env = to_pettingzoo("tmaze")
+    with pytest.raises(OryxError, match="call reset"):
+        env.step({})
+    with pytest.raises(OryxError, match="call reset"):
+        env.state()
 
 
 def test_render_modes():

@@ -59,11 +59,14 @@ class Bench:
 
     def run(self, only: tuple[str, ...] = ()) -> None:
         """Every chosen cell that is not finished; one that was killed goes on where it was."""
-        for variant, dataset in self.suite.choose(only):
-            path = self._path(variant, dataset)
-            if not path.exists():
-                _write(path, self._measure(variant, dataset))
-                self.write_tables()
+        cells = self.suite.choose(only)
+        open_cells = [cell for cell in cells if not self._path(*cell).exists()]
+        for dataset in dict.fromkeys(dataset for _, dataset in open_cells):
+            if not catalog.is_made_quickly(dataset):
+                catalog.find(dataset)  # or else it is said now, not after hours of other cells
+        for cell in open_cells:
+            _write(self._path(*cell), self._measure(*cell))
+            self.write_tables()
 
     def records(self) -> dict[tuple[str, str], dict[str, Any]]:
         """Finished cells by variant and dataset."""
@@ -78,7 +81,7 @@ class Bench:
         """The table as Markdown and CSV, and all scores as marl-eval reads them."""
         records = self.records()
         found = summary.make_table(self.suite, records)
-        note = _tell_diverged(records) + _tell_missing(self.missing())
+        note = tell_diverged(records) + _tell_missing(self.missing())
         _write_text(self.out / "table.md", table.markdown(found) + note)
         _write_text(self.out / "table.csv", table.csv(found))
         if self.suite.is_scaling:
@@ -188,7 +191,7 @@ def _tell_missing(cells: list[tuple[str, str]]) -> str:
     return f"\nNot run yet: {missing}.\n" if missing else ""
 
 
-def _tell_diverged(records: summary.Records) -> str:
+def tell_diverged(records: summary.Records) -> str:
     """Whose training failed, when its scores are of, and how every seed does by itself."""
     found = []
     for (variant, dataset), record in records.items():

@@ -53,7 +53,14 @@ class Suite:
             )
         variants = [name for name in only if name in self.variants] or list(self.variants)
         datasets = [name for name in only if name in self.datasets] or list(self.datasets)
-        return [cell for cell in self.cells() if cell[0] in variants and cell[1] in datasets]
+        found = [cell for cell in self.cells() if cell[0] in variants and cell[1] in datasets]
+        if not found:
+            there = [data for variant, data in self.cells() if variant in variants]
+            raise OryxError(
+                f"suite '{self.name}' has no {', '.join(variants)} on {', '.join(datasets)}, only "
+                f"on {', '.join(dict.fromkeys(there))}"
+            )
+        return found
 
 
 def quicken(variants: Mapping[str, Variant], names: Iterable[str]) -> dict[str, Variant]:

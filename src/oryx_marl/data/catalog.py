@@ -73,8 +73,12 @@ def find(name_or_path: str | Path, root: Path | None = None) -> Path:
             folder = _folder(name, place)
             if vault.is_vault(folder):
                 return folder
-        if _find_recipe(name):
-            raise OryxError(f"dataset '{name}' was not made yet; make it: oryx data make {name}")
+        if recipe := _find_recipe(name):
+            first = f"{name.split('/')[0]}/{recipe.after}" if recipe.after else name
+            then = f", then oryx data make {name}" if recipe.after else ""
+            raise OryxError(
+                f"dataset '{name}' was not made yet; make it: oryx data make {first}{then}"
+            )
         if name.split("/")[0] in hub.archives():
             raise OryxError(f"dataset '{name}' is not here yet: oryx data download {name}")
     if Path(name).is_file():
@@ -105,8 +109,10 @@ def require_recipe(name: str) -> Recipe:
     """That of a name, or an error that says which there are."""
     recipe = _find_recipe(name)
     if recipe is None:
-        known = ", ".join(sorted(_recipes())) or "none"
-        raise OryxError(f"there is no recipe for '{name}'; there are: {known}")
+        known = sorted(_recipes())
+        if close := difflib.get_close_matches(name, known, cutoff=0.8):
+            raise OryxError(f"there is no recipe for '{name}'; did you mean {', '.join(close)}?")
+        raise OryxError(f"there is no recipe for '{name}'; there are: {', '.join(known) or 'none'}")
     return recipe
 
 

@@ -43,22 +43,19 @@ def first_agent_returns(dataset: Dataset) -> np.ndarray:
 
 
 def make_histogram(values: np.ndarray) -> dict[str, list]:
-    """Edges and counts; few distinct values get a bin each, with the value in its middle, and of
-    whole numbers every bin has as many."""
+    """Edges and counts; of few values at equal distances each has a bin, with the value in its
+    middle, and of whole numbers every bin has as many."""
     if values.size == 0:
         return {"edges": [], "counts": []}
-    distinct = np.unique(np.round(values, 9))
-    first, last = distinct[0], distinct[-1]
+    distinct = np.unique(np.round(values, 6))
+    first, last, gaps = distinct[0], distinct[-1], np.diff(distinct)
     if (distinct == np.round(distinct)).all():
         width = np.ceil((last - first + 1) / MOST_BINS)
         edges = np.arange(first - 0.5, last + 0.5 + width, width)
     elif distinct.size == 1:
         edges = first + np.array([-0.5, 0.5])
-    elif distinct.size <= MOST_BINS:
-        half = np.diff(distinct) / 2
-        edges = np.concatenate(
-            [distinct[:1] - half[0], distinct[:-1] + half, distinct[-1:] + half[-1]]
-        )
+    elif distinct.size <= MOST_BINS and np.ptp(gaps) < gaps.min() / 100:
+        edges = np.append(distinct - gaps[0] / 2, last + gaps[0] / 2)
     else:
         edges = np.linspace(values.min(), values.max(), MOST_BINS + 1)
     counts, _ = np.histogram(values, edges)

@@ -33,6 +33,7 @@ class PettingZoo(ParallelEnv):
         self.possible_agents = [*env.spec.agents]
         self.agents: list[str] = []
         self._reset, self._step = jax.jit(env.reset), jax.jit(env.step)
+        self._last: Any = None
         self._key = jax.random.key(np.random.SeedSequence().generate_state(1)[0])
         dtype = jax.eval_shape(env.reset, self._key)[1].observation.features.dtype
         self._observation_spaces = {
@@ -61,18 +62,23 @@ class PettingZoo(ParallelEnv):
 
     def step(self, actions: dict[str, Any]) -> tuple[dict, dict, dict, dict, dict]:
         """Everybody acts; for agents that have left any legal action is taken."""
+        last = self._require_reset()
         if not self.agents:
             return {}, {}, {}, {}, {}
         space = self.env.spec.action
         if space.kind == "discrete":
-            chosen = self._last.observation.legal.argmax(axis=-1)
+            chosen = last.observation.legal.argmax(axis=-1).astype(np.int32)
         else:
             chosen = np.zeros((len(self.possible_agents), space.size), np.float32)
+        if missing := [agent for agent in self.agents if agent not in actions]:
+            raise OryxError(f"there is no action of {', '.join(missing)}")
         for agent, action in actions.items():
-            chosen[self.possible_agents.index(agent)] = action
-        key = self._next_key()
-        dtype = jnp.int32 if space.kind == "discrete" else jnp.float32
-        self._state, step = self._step(self._state, jnp.asarray(chosen, dtype), key)
+            if agent not in self.possible_agents:
+                known = ", ".join(self.possible_agents)
+                raise OryxError(f"there is no agent '{agent}'; there are: {known}")
+            if agent in self.agents:
+                chosen[self.possible_agents.index(agent)] = self._check_action(agent, action)
+        self._state, step = self._step(self._state, jnp.asarray(chosen), self._next_key())
         self._last = jax.device_get(step)
         rewards = self._by_agent(self._last.rewards)
         terminations = self._by_agent(self._last.terminal)
@@ -84,9 +90,10 @@ class PettingZoo(ParallelEnv):
 
     def state(self) -> np.ndarray:
         """The global state, for training alone."""
-        if self._last.state is None:
+        state = self._require_reset().state
+        if state is None:
             raise OryxError(f"environment '{self.env.name}' has no global state")
-        return self._last.state
+        return state
 
     def render(self) -> np.ndarray | str | None:
         if self.render_mode is None:
@@ -96,6 +103,21 @@ class PettingZoo(ParallelEnv):
 
     def close(self) -> None:
         """Nothing is open."""
+
+    def _require_reset(self) -> Any:
+        """The last step, in arrays of numpy."""
+        if self._last is None:
+            raise OryxError("no episode has begun; call reset() first")
+        return self._last
+
+    def _check_action(self, agent: str, action: Any) -> np.ndarray:
+        """An action of the agent's space, as an array; JAX's and torch's arrays are fine too."""
+        space, found = self.action_space(agent), np.asarray(action)
+        if isinstance(space, spaces.Box):
+            found = found.astype(np.float32)
+        if not space.contains(found):
+            raise OryxError(f"{action} is no action of {agent}; its actions are {space}")
+        return found
 
     def _next_key(self) -> jax.Array:
         self._key, key = jax.random.split(self._key)

@@ -36,6 +36,7 @@ class Training:
 def make(scenario: str, training: Training) -> dict[str, Recipe]:
     """All of a scenario that Sable learns so."""
     is_kept = (KEPT / scenario).exists()
+    after, first = ("", "") if is_kept else ("replay", "; make replay first")
     return {
         "replay": Recipe(
             description=f"some of the {training.steps / 1e6:g} million steps in which Sable learns",
@@ -44,16 +45,17 @@ def make(scenario: str, training: Training) -> dict[str, Recipe]:
             is_quick=False,
         ),
         "expert": Recipe(
-            description="Sable after that training",
+            description=f"Sable after that training{first}",
             run=partial(_act, scenario),
             is_quick=is_kept,
+            after=after,
         ),
         "snapshots": Recipe(
-            description=f"Sable at {MOMENTS} moments of that training, an equal share each"
-            + ("" if is_kept else "; make replay first"),
+            description=f"Sable at {MOMENTS} moments of that training, an equal share each{first}",
             run=partial(_mix, scenario),
             rows=training.rows,
             is_quick=is_kept,
+            after=after,
         ),
     }
 

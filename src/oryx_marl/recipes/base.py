@@ -54,6 +54,8 @@ class Recipe:
     """Seed it uses where no other is asked for."""
     is_quick: bool = True
     """Whether it needs no training, so that it may be made without asking."""
+    after: str = ""
+    """The dataset of the same family that must be made before it, if any."""
 
 
 def one_part(spec: Spec, arrays: dict[str, Any], **notes: Any) -> Dataset:
