@@ -18,7 +18,7 @@ test: $(VENV)/.ready  ## the suite, at most 12 minutes on two cores; most of it 
 	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 test-slow: $(VENV)/.ready  ## tests that train for longer
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 check: $(VENV)/.ready  ## lint, format and types
 	$(BIN)/ruff check .

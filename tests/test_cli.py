@@ -101,6 +101,7 @@ def wait_for_update(run: Path, update: int) -> None:
     raise AssertionError(f"update {update} was never logged")
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_equals_unbroken_bit_by_bit(
     finished: Path, cache: dict[str, str]
 ) -> None:

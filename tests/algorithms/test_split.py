@@ -118,6 +118,7 @@ def require_same(one: Any, other: Any, atol: float) -> None:
         np.testing.assert_allclose(x, y, rtol=1e-4, atol=atol, err_msg=name)
 
 
+@pytest.mark.slow
 def test_a_split_update_is_the_unsplit_one(module: ModuleType) -> None:
     """One update: gradients (which Adam holds after its first step) and metrics to rounding; five:
     weights to a hundredth of one step.

@@ -87,11 +87,13 @@ def require_same(one: Path, other: Path, tolerance: float) -> None:
             np.testing.assert_allclose(values, like, 0, 10 * tolerance, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", ["eight/8", "two/2"])
 def test_spread_seeds_are_the_same_seeds(runs: Path, other: str) -> None:
     require_same(runs / "one" / "8", runs / other, tolerance=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", ["eight/3", "two/1"])
 def test_a_spread_batch_gives_the_same_updates(runs: Path, other: str) -> None:
     """To rounding: gradients are summed in another order."""
