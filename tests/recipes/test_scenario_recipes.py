@@ -1,5 +1,6 @@
 """Data of Connector and SMAX by recipe: a part of a recorded training, and its policies."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -112,6 +113,12 @@ def test_a_run_acts_in_its_own_environment_only(
 
 
 def test_who_has_no_policy_is_told_how_to_get_one(tmp_path: Path) -> None:
+    steps = f"make it: oryx data make {NAME}/replay, then oryx data make {NAME}/expert$"
+    with pytest.raises(OryxError, match=steps):
+        catalog.open(f"{NAME}/expert", tmp_path)
+    shutil.copytree(catalog.find("tmaze/planner-expert"), tmp_path / f"{NAME}.vlt" / "replay")
+    with pytest.raises(OryxError, match=f"make it: oryx data make {NAME}/expert$"):
+        catalog.open(f"{NAME}/expert", tmp_path)
     with pytest.raises(OryxError, match=f"make {NAME}/replay first"):
         catalog.make(f"{NAME}/expert", tmp_path)
     with pytest.raises(OryxError, match=f"make {NAME}/replay first"):

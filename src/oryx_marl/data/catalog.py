@@ -74,10 +74,11 @@ def find(name_or_path: str | Path, root: Path | None = None) -> Path:
             if vault.is_vault(folder):
                 return folder
         if recipe := _find_recipe(name):
-            first = f"{name.split('/')[0]}/{recipe.after}" if recipe.after else name
-            then = f", then oryx data make {name}" if recipe.after else ""
+            source, first = f"{name.split('/')[0]}/{recipe.after}", ""
+            if recipe.after and not vault.is_vault(_folder(source, root or default_root())):
+                first = f"oryx data make {source}, then "
             raise OryxError(
-                f"dataset '{name}' was not made yet; make it: oryx data make {first}{then}"
+                f"dataset '{name}' was not made yet; make it: {first}oryx data make {name}"
             )
         if name.split("/")[0] in hub.archives():
             raise OryxError(f"dataset '{name}' is not here yet: oryx data download {name}")
