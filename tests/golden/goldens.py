@@ -1,0 +1,147 @@
+"""Seeded trainings of every algorithm, small enough for a test: what they must give for ever."""
+
+import dataclasses
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from oryx_marl import registry
+from oryx_marl.algorithms import sable
+from oryx_marl.data import catalog
+from oryx_marl.data.dataset import Dataset
+from oryx_marl.data.sampler import put_on_device, sample_windows
+from oryx_marl.data.subsample import whole_episodes
+from oryx_marl.envs import base
+from oryx_marl.envs.tmaze import TMaze
+from oryx_marl.eval.evaluator import Evaluator
+from oryx_marl.eval.record import record_episodes
+from oryx_marl.recipes._policies import KEPT
+from oryx_marl.train import loop, policy_file
+from oryx_marl.train.checkpoint import flatten
+from oryx_marl.train.offline import Logged
+from oryx_marl.train.online import Live
+
+FOLDER = Path(__file__).parent / "recorded"
+ENV = TMaze()
+SEEDS = [0, 1]
+UPDATES = (2, 4)
+"""Numbers of updates after which everything is recorded."""
+EPISODES = 4
+SMALL = {
+    "width": 16,
+    "num_heads": 2,
+    "linear_width": 8,
+    "recurrent_width": 8,
+    "mixer_width": 8,
+    "hyper_width": 8,
+    "batch_size": 8,
+    "num_envs": 8,
+    "sequence_length": 8,
+    "rollout_length": 24,
+    "minibatches": 2,
+    "target_period": 2,
+    "num_blocks": 1,
+}
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: (name, {}) for name in registry.names("algorithms")},
+    "oryx-own": ("oryx", {"advantage": "own", "trace": 0.0, "act_on_average": False}),
+    "oryx-clone": ("oryx", {"objective": "clone"}),
+    "oryx-q": ("oryx", {"objective": "q_learning", "memory": False}),
+    "sable-permuted": ("sable", {"permute_agents": True, "epochs": 2}),
+}
+"""Names of the recordings: an algorithm, and settings that differ from its defaults."""
+
+
+POLICIES = {
+    "tmaze": "tmaze-middle.npz",
+    "con-5x5x3a": "con-5x5x3a/123.npz",
+    "smacv2_5_units": "smacv2_5_units/489.npz",
+}
+"""Policies of the package whose episodes are recorded, by scenario."""
+
+
+def shrink(config: Any) -> Any:
+    """The config with small sizes, wherever it has them."""
+    changes = {}
+    for entry in dataclasses.fields(config):
+        value = getattr(config, entry.name)
+        if dataclasses.is_dataclass(value):
+            changes[entry.name] = shrink(value)
+        elif entry.name in SMALL:
+            changes[entry.name] = SMALL[entry.name]
+    return dataclasses.replace(config, **changes)
+
+
+@cache
+def dataset() -> Dataset:
+    return whole_episodes(catalog.open("tmaze/planner-mixed"), 600, 0)
+
+
+def train(name: str) -> dict[str, np.ndarray]:
+    """Learner states, metrics, scores and log-probabilities of one variant, by name."""
+    kind, changes = VARIANTS[name]
+    module = registry.load("algorithms", kind)
+    config = dataclasses.replace(shrink(module.Config()), **changes)
+    algorithm = module.make(config, ENV.spec)
+    logged = put_on_device(dataset(), True)
+    is_online = module is sable
+    source: Any = Live(ENV) if is_online else Logged(logged)
+    state = loop.init_state(algorithm, SEEDS, source)
+    keys, done = loop.make_keys(SEEDS), 0
+    found: dict[str, np.ndarray] = {}
+    for update in UPDATES:
+        learners, world, metrics = source.advance(
+            algorithm, update - done, state.learners, state.world, keys, done
+        )
+        state, done = state._replace(learners=learners, world=world), update
+        found |= {f"{update}/metrics/{key}": value for key, value in metrics.items()}
+        found |= {f"{update}/{key}": value for key, value in flatten(learners.network).items()}
+    weights = algorithm.weights(state.learners)
+    evaluator = Evaluator(algorithm, ENV, SEEDS)
+    found["returns"] = evaluator.returns(weights, 0, 32)
+    found["actions"] = evaluator.trace(weights, 0, EPISODES).actions
+    window = sample_windows(logged, jax.random.key(3), 4, 8)
+    found["log_probs"] = jax.jit(jax.vmap(algorithm.log_probs, (0, None)))(weights, window)
+    return {key: np.asarray(value) for key, value in found.items()}
+
+
+def compute(name: str) -> dict[str, np.ndarray]:
+    """What is recorded under a name."""
+    return train(name) if name in VARIANTS else play(name, POLICIES[name])
+
+
+def read(name: str) -> dict[str, np.ndarray]:
+    """What was recorded."""
+    with np.load(FOLDER / f"{name}.npz", allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+def compare(name: str) -> dict[str, float]:
+    """The largest difference of every array that is not bit-equal."""
+    expected, found = read(name), compute(name)
+    assert expected.keys() == found.keys()
+    differing = {}
+    for key, value in expected.items():
+        assert value.shape == found[key].shape, key
+        if not np.array_equal(value, found[key]):
+            differing[key] = float(np.abs(value - found[key]).max())
+    return differing
+
+
+def play(scenario: str, path: str) -> dict[str, np.ndarray]:
+    """What a policy of the package does, and how it scores."""
+    kept = policy_file.load(KEPT / path)
+    env = base.make_named(scenario)
+    weights = jax.tree.map(jnp.asarray, kept.weights)
+    arrays, _ = record_episodes(kept.algorithm, env, weights, 300, jax.random.key(0))
+    stacked = jax.tree.map(lambda x: x[None], weights)
+    evaluator = Evaluator(kept.algorithm, env, SEEDS[:1])
+    return {
+        "returns": evaluator.returns(stacked, 0, 32),
+        "greedy": evaluator.returns(stacked, 0, 32, greedy=True),
+        **{name: arrays[name] for name in ("actions", "rewards", "terminals", "episode_starts")},
+    }
