@@ -6,10 +6,10 @@ from pathlib import Path
 import jax
 
 from oryx_marl.envs import base
-from oryx_marl.eval import rollout
-from oryx_marl.eval.rollout import Trace
 from oryx_marl.eval.uniform import uniform_policy
 from oryx_marl.report import png
+from oryx_marl.rollout import episodes as rollout
+from oryx_marl.rollout.episodes import Trace
 
 PICTURES = Path(__file__).parent.parent / "docs" / "pictures"
 SCENES = {"tmaze": 9, "con-10x10x10a": 7, "smacv2_10_units": 12}

@@ -22,11 +22,11 @@ from oryx_marl import experiment
 from oryx_marl.bench import published
 from oryx_marl.data import catalog, stats
 from oryx_marl.envs import base
+from oryx_marl.policy import artifact as policy_file
 from oryx_marl.recipes import _policies
 from oryx_marl.recipes._policies import KEPT
 from oryx_marl.recipes.base import TRAINING
-from oryx_marl.train import policy_file
-from oryx_marl.train.run import Run
+from oryx_marl.runs.folder import Run
 
 RESULTS = Path(__file__).parent.parent / "results"
 RECORDS = RESULTS / "online"

@@ -26,13 +26,14 @@ from oryx_marl import experiment
 from oryx_marl.algorithms.base import Policy
 from oryx_marl.data import catalog, stats, vault
 from oryx_marl.envs.tmaze import TMaze
-from oryx_marl.eval import rollout
+from oryx_marl.policy import artifact as policy_file
 from oryx_marl.recipes import _policies
 from oryx_marl.recipes.tmaze import REPLAY
 from oryx_marl.report import figure
-from oryx_marl.train import checkpoint, policy_file
+from oryx_marl.rollout import episodes as rollout
+from oryx_marl.runs import checkpoint
+from oryx_marl.runs.folder import Run
 from oryx_marl.train.online import OnlineSettings
-from oryx_marl.train.run import Run
 from oryx_marl.types import Observation
 from tmaze_planner import commit
 

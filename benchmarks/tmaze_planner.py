@@ -25,8 +25,8 @@ from oryx_marl.algorithms import oryx
 from oryx_marl.data import catalog
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.networks.sable import NetworkConfig
+from oryx_marl.runs.folder import Run
 from oryx_marl.train.loop import TrainSettings
-from oryx_marl.train.run import Run
 
 ORYX = oryx.Config()
 PAPER = oryx.Config(

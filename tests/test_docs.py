@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from oryx_marl import cli, registry
+from oryx_marl import registry
+from oryx_marl.cli import main as cli
 from oryx_marl.envs import base
 
 ROOT = Path(__file__).parent.parent

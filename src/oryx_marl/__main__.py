@@ -10,7 +10,7 @@ def main() -> None:
     """Loads the command line, which takes seconds, and runs it."""
     # Some packages swallow a KeyboardInterrupt while they are imported.
     before = signal.signal(signal.SIGINT, _leave)
-    from oryx_marl import cli
+    from oryx_marl.cli import main as cli
 
     signal.signal(signal.SIGINT, before)
     cli.main()

@@ -14,20 +14,23 @@ import oryx_marl
 from oryx_marl import config as configs
 from oryx_marl import registry
 from oryx_marl.algorithms.base import Algorithm
-from oryx_marl.data import check, stats
+from oryx_marl.data import stats
 from oryx_marl.data.dataset import Dataset
-from oryx_marl.data.recorder import Recorder
+from oryx_marl.data.quality import screen as check
+from oryx_marl.data.record.segments import Recorder
 from oryx_marl.data.sampler import check_length, put_on_device
 from oryx_marl.envs import base
 from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
 from oryx_marl.eval import held_out, metrics
 from oryx_marl.eval.evaluator import Evaluator
-from oryx_marl.train import checkpoint, devices, loop
+from oryx_marl.parallel import devices
+from oryx_marl.runs import checkpoint
+from oryx_marl.runs.folder import Run
+from oryx_marl.train import loop
 from oryx_marl.train.loop import TrainSettings, TrainState
 from oryx_marl.train.offline import Logged
 from oryx_marl.train.online import Live
-from oryx_marl.train.run import Run
 from oryx_marl.types import Spec
 
 STREAMS = {"last": 1_000_000_001, "best": 1_000_000_002, "replay": 1_000_000_003}

@@ -127,6 +127,9 @@ class Step(NamedTuple):
     state: jax.Array | None = None
     """[Spec.state_size] float32: the global state that goes with the observation, for training
     alone; None where there is none."""
+    metrics: Mapping[str, jax.Array] = {}
+    """[] each: what the environment reports of the episode so far, by name. Its value at the last
+    step is the episode's."""
 
     @property
     def seen(self) -> Observation:
@@ -151,10 +154,12 @@ class Window(NamedTuple):
     for."""
 
     def reorder(self, ids: jax.Array) -> "Window":
-        """The same with the agents in the order of `ids` [N]; actions are discrete."""
+        """The same with the agents in the order of `ids` [N]."""
+        # Box actions have an axis of their own behind that of the agents.
+        is_box = self.actions.ndim > self.rewards.ndim
         return Window(
             self.observation.reorder(ids),
-            self.actions[..., ids],
+            self.actions[..., ids, :] if is_box else self.actions[..., ids],
             self.rewards[..., ids],
             self.terminal[..., ids],
             self.state,

@@ -19,7 +19,9 @@ from oryx_marl.data.subsample import whole_episodes
 from oryx_marl.envs.tmaze import TMaze
 from oryx_marl.errors import OryxError
 from oryx_marl.ops.distributions import take_action
-from oryx_marl.train import checkpoint, online, policy_file
+from oryx_marl.policy import artifact as policy_file
+from oryx_marl.runs import checkpoint
+from oryx_marl.train import online
 from oryx_marl.types import ActionSpace, Spec
 
 ENV = TMaze()

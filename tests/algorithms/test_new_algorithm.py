@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 import oryx_marl.algorithms
-from oryx_marl import cli, experiment, registry
+from oryx_marl import experiment, registry
+from oryx_marl.cli import main as cli
 from oryx_marl.data import catalog
 from oryx_marl.data.subsample import whole_episodes
 from oryx_marl.errors import OryxError

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from planted import build_clean
 
-from oryx_marl import cli
+from oryx_marl.cli import main as cli
 from oryx_marl.data import explore as exploring
 from oryx_marl.data.explore import (
     explore,

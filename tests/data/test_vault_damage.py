@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from oryx_marl.data import rows, vault
+from oryx_marl.data import vault
+from oryx_marl.data import view as rows
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.errors import OryxError
 

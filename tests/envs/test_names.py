@@ -5,8 +5,9 @@ import sys
 
 import pytest
 
-from oryx_marl import cli, experiment
+from oryx_marl import experiment
 from oryx_marl.algorithms import sable
+from oryx_marl.cli import main as cli
 from oryx_marl.envs import base
 from oryx_marl.errors import OryxError
 

@@ -18,10 +18,11 @@ from oryx_marl.data.subsample import whole_episodes
 from oryx_marl.envs import base
 from oryx_marl.envs.tmaze import TMaze
 from oryx_marl.eval.evaluator import Evaluator
-from oryx_marl.eval.record import record_episodes
+from oryx_marl.policy import artifact as policy_file
 from oryx_marl.recipes._policies import KEPT
-from oryx_marl.train import loop, policy_file
-from oryx_marl.train.checkpoint import flatten
+from oryx_marl.rollout.record import record_episodes
+from oryx_marl.trees import flatten
+from oryx_marl.train import loop
 from oryx_marl.train.offline import Logged
 from oryx_marl.train.online import Live
 

@@ -18,11 +18,11 @@ from oryx_marl.algorithms import sable
 from oryx_marl.data import catalog, subsample, vault
 from oryx_marl.envs.tmaze import TMaze
 from oryx_marl.errors import OryxError
-from oryx_marl.eval import record
 from oryx_marl.networks.sable import NetworkConfig
+from oryx_marl.policy import artifact as policy_file
 from oryx_marl.recipes import _policies, tmaze
 from oryx_marl.recipes.base import Request
-from oryx_marl.train import policy_file
+from oryx_marl.rollout import record
 
 ENV = TMaze()
 CONFIG = sable.Config(network=NetworkConfig(width=8), num_envs=4, rollout_length=40, minibatches=2)

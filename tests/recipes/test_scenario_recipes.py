@@ -11,10 +11,10 @@ pytest.importorskip("jumanji")
 from oryx_marl.algorithms import sable
 from oryx_marl.data import catalog
 from oryx_marl.errors import OryxError
-from oryx_marl.eval import record
 from oryx_marl.networks.sable import NetworkConfig
+from oryx_marl.policy import artifact as policy_file
 from oryx_marl.recipes import _policies, _scenarios, connector, smax
-from oryx_marl.train import policy_file
+from oryx_marl.rollout import record
 
 NAME = "con-4x4x2a"
 """None of the listed ones."""

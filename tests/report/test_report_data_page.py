@@ -6,11 +6,11 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from oryx_marl import cli
-from oryx_marl.data import rows
+from oryx_marl.cli import main as cli
+from oryx_marl.data import view as rows
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.explore import explore
-from oryx_marl.data.validate import validate
+from oryx_marl.data.quality.validate import validate
 from oryx_marl.report import charts, data_page
 from oryx_marl.types import ActionSpace, Spec
 

@@ -15,10 +15,11 @@ from oryx_marl.data import catalog
 from oryx_marl.data.sampler import DeviceData, put_on_device, sample_windows
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.sable import NetworkConfig
-from oryx_marl.train import checkpoint, loop
+from oryx_marl.runs import checkpoint
+from oryx_marl.runs.folder import Run
+from oryx_marl.train import loop
 from oryx_marl.train.loop import DivergedError, TrainSettings, TrainState
 from oryx_marl.train.offline import Logged
-from oryx_marl.train.run import Run
 
 CONFIG = oryx.Config(network=NetworkConfig(width=8), batch_size=4, sequence_length=5)
 

@@ -11,15 +11,16 @@ import pytest
 from oryx_marl import experiment
 from oryx_marl.algorithms import sable
 from oryx_marl.algorithms.base import Policy
-from oryx_marl.data.recorder import Recorder
+from oryx_marl.data.record.segments import Recorder
 from oryx_marl.envs.tmaze import TMaze
 from oryx_marl.errors import OryxError
 from oryx_marl.experiment import EvaluationSettings, Experiment, Record
 from oryx_marl.networks.sable import NetworkConfig
-from oryx_marl.train import checkpoint, online
+from oryx_marl.runs import checkpoint
+from oryx_marl.runs.folder import Run
+from oryx_marl.train import online
 from oryx_marl.train.loop import TrainSettings
 from oryx_marl.train.online import Actors, OnlineSettings
-from oryx_marl.train.run import Run
 from oryx_marl.types import ActionSpace, Observation, Spec, Step
 
 ENV = TMaze()

@@ -12,11 +12,7 @@ from oryx_marl.algorithms._independent import (
     independent_log_probs,
     independent_policy,
 )
-from oryx_marl.algorithms._learner import (
-    OfflineLearner,
-    copy_every,
-    require_discrete,
-)
+from oryx_marl.algorithms._learner import OfflineLearner, copy_every, require_discrete
 from oryx_marl.algorithms.base import Metrics, Policy
 from oryx_marl.networks.recurrent import RecurrentConfig, RecurrentNetwork, run_together
 from oryx_marl.types import Spec, Window

@@ -13,7 +13,7 @@ from textwrap import fill
 from typing import TypeVar
 
 from oryx_marl.bench.table import Cell, Entry, Table, arrange
-from oryx_marl.data import hub
+from oryx_marl.data.hub import archives as hub
 from oryx_marl.errors import OryxError
 
 TABLES = Path(__file__).parent / "tables"

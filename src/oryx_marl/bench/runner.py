@@ -23,8 +23,8 @@ from oryx_marl.errors import OryxError
 from oryx_marl.eval import uniform
 from oryx_marl.eval.evaluator import Evaluator
 from oryx_marl.experiment import EvaluationSettings, Experiment
+from oryx_marl.runs.folder import Run
 from oryx_marl.train.loop import LOST, DivergedError, TrainSettings
-from oryx_marl.train.run import Run
 
 Report = Callable[[int, dict[str, np.ndarray]], None]
 CELLS, MARL_EVAL, FIGURE = "cells", "marl_eval.json", "figure.svg"

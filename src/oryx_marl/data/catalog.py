@@ -12,8 +12,9 @@ from typing import Any, Literal, NamedTuple
 
 import oryx_marl
 from oryx_marl import registry
-from oryx_marl.data import hub, vault
+from oryx_marl.data import vault
 from oryx_marl.data.dataset import Dataset
+from oryx_marl.data.hub import archives as hub
 from oryx_marl.envs import base
 from oryx_marl.errors import OryxError
 from oryx_marl.recipes.base import TRAINING, Recipe, Request

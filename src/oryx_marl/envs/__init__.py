@@ -11,5 +11,5 @@ def to_pettingzoo(env: base.Env | str, render_mode: str | None = None) -> Any:
     `render_mode` is None, "rgb_array" or "ansi".
     """
     base.optional("pettingzoo")
-    adapter: Any = base.optional("oryx_marl.envs._pettingzoo")
+    adapter: Any = base.optional("oryx_marl.envs.adapters.to_pettingzoo")
     return adapter.PettingZoo(base.make_named(env) if isinstance(env, str) else env, render_mode)

@@ -11,10 +11,10 @@ from jaxtyping import Float
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
-from oryx_marl.eval import rollout
-from oryx_marl.eval.rollout import Episodes, Trace
-from oryx_marl.train.devices import fetch
-from oryx_marl.train.seeds import over_seeds
+from oryx_marl.parallel.devices import fetch
+from oryx_marl.parallel.seeds import over_seeds
+from oryx_marl.rollout import episodes as rollout
+from oryx_marl.rollout.episodes import Episodes, Trace
 
 
 class Evaluator:

@@ -20,8 +20,8 @@ from oryx_marl.data.subsample import take_episodes
 from oryx_marl.errors import OryxError
 from oryx_marl.eval import metrics
 from oryx_marl.ops.distributions import take_action
-from oryx_marl.train import devices
-from oryx_marl.train.seeds import over_seeds
+from oryx_marl.parallel import devices
+from oryx_marl.parallel.seeds import over_seeds
 from oryx_marl.types import Window
 
 SHARE = 0.1

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 from oryx_marl.algorithms.base import Policy
 from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
-from oryx_marl.eval import rollout
+from oryx_marl.rollout import episodes as rollout
 from oryx_marl.types import Observation, Spec
 
 

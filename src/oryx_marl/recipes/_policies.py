@@ -16,17 +16,17 @@ from oryx_marl.algorithms import sable
 from oryx_marl.data import subsample as subsampling
 from oryx_marl.data import vault
 from oryx_marl.data.dataset import Dataset
-from oryx_marl.data.recorder import Recorder
+from oryx_marl.data.record.segments import Recorder
 from oryx_marl.envs import base
 from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
 from oryx_marl.eval.evaluator import Evaluator
-from oryx_marl.eval.record import record_episodes
+from oryx_marl.policy import artifact as policy_file
+from oryx_marl.policy.artifact import KeptPolicy
 from oryx_marl.recipes.base import Request, one_part
-from oryx_marl.train import policy_file
+from oryx_marl.rollout.record import record_episodes
+from oryx_marl.runs.folder import Run
 from oryx_marl.train.online import OnlineSettings
-from oryx_marl.train.policy_file import KeptPolicy
-from oryx_marl.train.run import Run
 
 KEPT = Path(__file__).parent / "kept"
 """Policies that are installed with the package."""

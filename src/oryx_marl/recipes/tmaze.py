@@ -5,9 +5,9 @@ from functools import partial
 
 from oryx_marl.algorithms import sable
 from oryx_marl.data.dataset import Dataset
-from oryx_marl.envs._tmaze_planner import BEHAVIOURS, record
 from oryx_marl.envs.tmaze import TMaze
 from oryx_marl.recipes._policies import KEPT, record_training, roll_out, subsample
+from oryx_marl.recipes._tmaze_planner import BEHAVIOURS, record
 from oryx_marl.recipes.base import Recipe, Request, one_part
 
 REPLAY = sable.Config(learning_rate=2.5e-5, permute_agents=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from oryx_marl.data.faults import Finding
+from oryx_marl.data.quality.issues import Finding
 from oryx_marl.report import charts, document, numbers
 from oryx_marl.report.document import legend, pairs, section
 

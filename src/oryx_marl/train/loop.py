@@ -20,9 +20,10 @@ from jaxtyping import Bool, Int
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.errors import OryxError
 from oryx_marl.ops.masked import pick
-from oryx_marl.train import checkpoint, devices
-from oryx_marl.train.run import Run
-from oryx_marl.train.seeds import over_seeds
+from oryx_marl.parallel import devices
+from oryx_marl.parallel.seeds import over_seeds
+from oryx_marl.runs import checkpoint
+from oryx_marl.runs.folder import Run
 
 Evaluate = Callable[[Any, int], np.ndarray]
 """`evaluate(weights [S, ...], update) -> returns [S, episodes]`."""

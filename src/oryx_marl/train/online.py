@@ -13,12 +13,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from oryx_marl.algorithms.base import Algorithm, Policy
-from oryx_marl.data.recorder import Recorder
+from oryx_marl.data.record.segments import Recorder
 from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
 from oryx_marl.ops.masked import pick
+from oryx_marl.parallel.seeds import over_seeds
 from oryx_marl.train.loop import Metrics, TrainSettings
-from oryx_marl.train.seeds import over_seeds
 from oryx_marl.types import Experience, Observation, Step, Window
 
 WORLD_STREAM = 2**32 - 2

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from oryx_marl import cli
+from oryx_marl.cli import main as cli
 from oryx_marl.data import catalog
 
 LOG = "episode,step,agent,obs_0,action,reward\n1,0,a,1,0,1\n1,1,a,2,1,1\n2,0,a,3,1,0\n"

@@ -10,9 +10,10 @@ import pytest
 from foreign_files import LENGTH, PUBLISHED, ROWS, build_tree, shape, write_as_flashbax
 
 from oryx_marl import registry
-from oryx_marl.data import _foreign, catalog, check, vault
+from oryx_marl.data import _foreign, catalog, vault
 from oryx_marl.data._store import Store
 from oryx_marl.data.dataset import Dataset
+from oryx_marl.data.quality import screen as check
 from oryx_marl.data.sampler import put_on_device, sample_windows
 from oryx_marl.data.sources import base
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oryx_marl import cli
-from oryx_marl.data import catalog, check
+from oryx_marl.cli import main as cli
+from oryx_marl.data import catalog
 from oryx_marl.data.dataset import Dataset
+from oryx_marl.data.quality import screen as check
 
 PAGE = (Path(__file__).parents[3] / "docs" / "your_data.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

@@ -11,12 +11,7 @@ import numpy as np
 
 from oryx_marl.data._derive import Arrays, Derivation, derive_episode_starts, per_agent
 from oryx_marl.data.dataset import Dataset, Part, split_episodes
-from oryx_marl.data.sources._container import (
-    Sliced,
-    has_episode_axis,
-    is_container,
-    open_arrays,
-)
+from oryx_marl.data.sources._container import Sliced, has_episode_axis, is_container, open_arrays
 from oryx_marl.data.sources.base import Options, explained
 from oryx_marl.errors import OryxError
 

@@ -15,12 +15,7 @@ from jaxtyping import Bool, Int
 
 from oryx_marl.data._derive import Arrays, Derivation
 from oryx_marl.data.dataset import Dataset
-from oryx_marl.data.sources._container import (
-    Sliced,
-    has_episode_axis,
-    is_container,
-    open_arrays,
-)
+from oryx_marl.data.sources._container import Sliced, has_episode_axis, is_container, open_arrays
 from oryx_marl.data.sources.base import Options, explained
 from oryx_marl.data.sources.flat import PART_BYTES, pick, require_arrays
 from oryx_marl.errors import OryxError

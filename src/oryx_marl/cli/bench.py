@@ -1,0 +1,132 @@
+"""The commands `oryx bench ...`."""
+
+import dataclasses
+import typing
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from oryx_marl import registry
+from oryx_marl.bench import published, suite
+from oryx_marl.bench import table as tables
+from oryx_marl.bench.runner import Bench, tell_diverged
+from oryx_marl.bench.summary import make_table
+from oryx_marl.errors import OryxError
+from oryx_marl.progress import training_bar
+from oryx_marl.train.loop import StoppedError
+
+console = Console()
+errors = Console(stderr=True)
+
+NARROW = (
+    "Print some with --env, --scenario, --dataset and --algorithm, such as\n"
+    "  oryx bench published --env smac_v1 --algorithm Oryx\n"
+    "or all of them for another program with --format csv."
+)
+
+
+@dataclass(frozen=True)
+class BenchSuite:
+    """Run a suite of the paper's experiments; finished cells are kept and not run again."""
+
+    suite: typing.ClassVar[str]
+    quick: bool = False
+    """A small version that takes minutes on two CPU cores."""
+    only: tuple[str, ...] = ()
+    """Algorithms or datasets, by the names in the table (default: all)."""
+    table: bool = False
+    """Print what is finished and run nothing."""
+    first_seed: int = 0
+    """Number of the first seed."""
+    out: Path | None = None
+    """Folder of records (default: results/bench/<suite>, or runs/bench-quick/<suite> if quick)."""
+    work: Path = Path("runs/bench")
+    """Folder of the runs, which are large and needed until their cells are finished."""
+
+    def __post_init__(self) -> None:
+        suite.load(self.suite, self.quick).choose(self.only)  # refuses an unknown name
+        if self.first_seed < 0:
+            raise OryxError(f"first_seed must not be negative, got {self.first_seed}")
+
+    def run(self) -> None:
+        chosen = suite.load(self.suite, self.quick)
+        command = f"oryx bench {self.suite}{' --quick' if self.quick else ''}"
+        bench = Bench(
+            chosen,
+            self.out or suite.default_out(self.suite, self.quick),
+            self.work,
+            self.first_seed,
+            command,
+            lambda title, total: training_bar(total, errors, title),
+            lambda message: errors.print(message, highlight=False, soft_wrap=True),
+        )
+        if not self.table:
+            try:
+                bench.run(self.only)
+            except StoppedError as stop:
+                raise StoppedError(stop.what, "the same command goes on from here") from stop
+        cells = chosen.choose(self.only)
+        records = {cell: record for cell, record in bench.records().items() if cell in cells}
+        if records:
+            print(tables.plain(make_table(chosen, records)))  # noqa: T201
+            console.print(tell_diverged(records), end="", highlight=False, soft_wrap=True)
+            console.print(f"records: {bench.out}", soft_wrap=True)
+        else:
+            console.print("nothing of it is finished yet; without --table it is run")
+        if missing := [cell for cell in bench.missing() if cell in cells]:
+            names = "; ".join(f"{variant} on {data}" for variant, data in missing)
+            console.print(f"not finished: {names}", highlight=False, soft_wrap=True)
+
+
+def commands() -> dict[str, type]:
+    """Every `bench` command by name; suites are found on disk."""
+    found = {name: _suite_command(name) for name in registry.names("bench.suites")}
+    return {**found, "published": BenchPublished}
+
+
+def _suite_command(name: str) -> type:
+    """The command of one suite."""
+    return dataclasses.make_dataclass(
+        f"Bench{name.title()}",
+        [],
+        bases=(BenchSuite,),
+        namespace={"suite": name, "__doc__": BenchSuite.__doc__},
+        frozen=True,
+    )
+
+
+@dataclass(frozen=True)
+class BenchPublished:
+    """Print published scores, of the paper and of what it compares with; alone, a list of them."""
+
+    env: str | None = None
+    """Environment: tmaze, smac_v1, mamujoco or rware. Its numbers are printed, nothing is run."""
+    scenario: str | None = None
+    """Task within the environment, such as 5m_vs_6m."""
+    dataset: str | None = None
+    """Quality of the data, such as replay, Good."""
+    algorithm: str | None = None
+    """Algorithm, such as Oryx, MAICQ."""
+    format: typing.Literal["plain", "markdown", "csv"] = "plain"
+    """How the table is written."""
+
+    def __post_init__(self) -> None:
+        self._scores()  # refuses an unknown name
+
+    def _scores(self) -> list[published.Score]:
+        return published.scores(
+            environment=self.env,
+            dataset=self.dataset,
+            algorithm=self.algorithm,
+            scenario=self.scenario,
+        )
+
+    def run(self) -> None:
+        is_narrowed = any((self.env, self.scenario, self.dataset, self.algorithm))
+        if self.format == "plain" and not is_narrowed:
+            print(published.overview())  # noqa: T201
+            console.print(NARROW, highlight=False, soft_wrap=True)
+            return
+        render = {"plain": tables.plain, "markdown": tables.markdown, "csv": tables.csv}
+        print(render[self.format](published.as_table(self._scores())))  # noqa: T201

@@ -1,0 +1,105 @@
+"""The command `oryx data check`."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+from rich.progress import track
+
+from oryx_marl.data import catalog
+from oryx_marl.data.quality.issues import SEVERITIES, Finding
+from oryx_marl.data.quality.repair import mend, mendable
+from oryx_marl.data.quality.validate import validate
+from oryx_marl.data.view import Stretch, of_vault
+
+console = Console()
+errors = Console(stderr=True)
+COLOURS = {"error": "bold red", "warning": "yellow", "note": "dim"}
+
+
+@dataclass(frozen=True)
+class DataCheck:
+    """Find what is wrong with a dataset, or looks so; exit code 1 if there are errors."""
+
+    dataset: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATASET")]
+    """Name or folder."""
+    json: bool = False
+    """Print JSON."""
+    fix: bool = False
+    """Write a mended copy; the dataset itself is never changed."""
+    out: Path | None = None
+    """Folder of the mended copy (default: the dataset's, with -fixed behind its name)."""
+
+    def run(self) -> None:
+        folder = catalog.find(self.dataset)
+        rows = of_vault(folder)
+        found = validate(rows, _watch)
+        copy, changes = None, {}
+        if self.fix and mendable(found):
+            copy = self.out or _beside(folder)
+            changes = mend(rows, found, copy)
+            rows = of_vault(copy)
+            found = validate(rows, _watch)
+        kinds = {finding.kind: finding.severity for finding in found}
+        counts = {severity: list(kinds.values()).count(severity) for severity in SEVERITIES}
+        if self.json:
+            about: dict[str, Any] = {"dataset": rows.name, "rows": rows.num_rows, "counts": counts}
+            if self.fix:
+                about["fixed"] = {"folder": None if copy is None else str(copy), "changes": changes}
+            print(json.dumps({**about, "findings": [asdict(f) for f in found]}))  # noqa: T201
+        else:
+            if self.fix:
+                _show_changes(copy, changes)
+            _show(found)
+            words = [f"{count} {name}{'s' * (count != 1)}" for name, count in counts.items()]
+            size = f"{len(rows.episode_starts):,} episodes, {rows.num_rows:,} steps"
+            _print(f"{rows.name}: {size}; kinds of fault: {', '.join(words)}")
+        if counts["error"]:
+            sys.exit(1)
+
+
+def _beside(folder: Path) -> Path:
+    """Where the mended copy goes: never into the package."""
+    if folder.is_relative_to(catalog.EMBEDDED):
+        folder = catalog.default_root() / folder.relative_to(catalog.EMBEDDED)
+    return folder.with_name(f"{folder.name}-fixed")
+
+
+def _watch(stretches: Iterator[Stretch], total: int) -> Iterable[Stretch]:
+    """A bar on terminals."""
+    hidden = not errors.is_terminal
+    return track(stretches, "checking", total, console=errors, transient=True, disable=hidden)
+
+
+def _show_changes(copy: Path | None, changes: dict[str, int]) -> None:
+    """What was mended."""
+    if copy is None:
+        _print("nothing was found that can be mended; nothing was written")
+        return
+    _print(f"mended copy: {copy} (the dataset itself is as it was)")
+    for change, count in changes.items():
+        _print(f"  {count:,}: {change}")
+    _print("what is left there:")
+
+
+def _show(found: list[Finding]) -> None:
+    """What was found, for people."""
+    for kind in dict.fromkeys(finding.kind for finding in found):
+        places = [finding for finding in found if finding.kind == kind]
+        first = places[0]
+        console.print(first.severity, style=COLOURS[first.severity], end=" ")
+        times = "once" if first.count == 1 else f"{first.count:,} times"
+        _print(f"{kind}, {times}: {first.remedy}")
+        for place in places:
+            _print(f"    {place}")
+        if first.count > len(places):
+            _print(f"    and {first.count - len(places):,} more")
+
+
+def _print(text: str) -> None:
+    console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,1 @@
+"""Published datasets: download, verify, unpack."""

@@ -1,0 +1,1 @@
+"""What is wrong with logged data, and its repair."""

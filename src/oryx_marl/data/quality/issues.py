@@ -1,0 +1,190 @@
+"""The vocabulary of `oryx data check`: kinds of fault, how bad each is, and what to do about it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+from jaxtyping import Bool
+
+from oryx_marl.data.quality.screen import REMEDIES
+from oryx_marl.data.view import Rows, Stretch
+
+Severity = Literal["error", "warning", "note"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+MOST_PLACES = 3
+"""Places that are named of each kind; all are counted."""
+
+
+class Kind(NamedTuple):
+    """What is known about a fault before it is found."""
+
+    severity: Severity
+    """error: training on it goes wrong; warning: often a mistake; note: good to know."""
+    remedy: str
+    is_mended: bool = False
+    """Whether `--fix` mends it."""
+
+
+KINDS: dict[str, Kind] = {
+    **{kind: Kind("error", remedy, kind != "illegal action") for kind, remedy in REMEDIES.items()},
+    "non-finite state": Kind("error", "mend or drop the step where the log is made"),
+    "non-finite final observation": Kind("error", "mend it where the log is made"),
+    "infinite padding": Kind("error", "fill it with zeros; --fix does", True),
+    "padding not empty": Kind(
+        "warning", "is the Spec's observation size right? --fix empties", True
+    ),
+    "action outside its bounds": Kind("warning", "compare the bounds in the Spec with the log"),
+    "first action never taken": Kind("warning", "do ids begin at 1? they must begin at 0"),
+    "agent has one action": Kind("note", "nothing about its choices can be learned from this log"),
+    "episode without an end": Kind(
+        "warning", "was the log cut? --fix marks the last step as a truncation", True
+    ),
+    "steps after the end": Kind(
+        "error", "every agent has ended, but the episode goes on: start a new one, or drop padding"
+    ),
+    "agent acts after its end": Kind("warning", "mark it as absent there, or move its end"),
+    "terminal and truncated": Kind(
+        "warning", "a step is one or the other; --fix keeps terminal", True
+    ),
+    "no flag is set": Kind(
+        "warning", "were terminals and truncations lost? ends are then known by episodes alone"
+    ),
+    "no terminal": Kind("note", "right for a task without end, otherwise terminals were lost"),
+    "terminals at one length": Kind(
+        "warning", "time-outs are truncations; right only if the limit is part of the task"
+    ),
+    "terminals at the limit": Kind(
+        "warning", "time-outs are truncations; right only if the limit is part of the task"
+    ),
+    "longer than the limit": Kind(
+        "warning", "compare the limit in the Spec; are two episodes glued?"
+    ),
+    "episode of one step": Kind("note", "nothing follows its step; was the episode cut?"),
+    "time goes backwards": Kind(
+        "warning", "sort the log by time; right only if this clock wraps round"
+    ),
+    "time stands still": Kind("warning", "was a step logged twice?"),
+    "time jumps": Kind("warning", "are steps missing here?"),
+    "row occurs twice in a row": Kind("warning", "was a step logged twice? right if nothing moved"),
+    "episode occurs twice": Kind(
+        "warning", "was a file read twice? right in a deterministic task; it counts double"
+    ),
+    "constant feature": Kind("note", "it carries nothing; was it meant to vary?"),
+    "duplicated feature": Kind("note", "two columns are always equal; one would do"),
+    "agents see the same": Kind(
+        "note", "right for shared observations; otherwise a copy in the log"
+    ),
+    "blank observation": Kind("note", "all zeros: mark the agent as absent there if it was"),
+    "agent never there": Kind("warning", "leave it out of the Spec, or find its part of the log"),
+    "agent missing from an episode": Kind("warning", "find its part of the log, if there is one"),
+    "nobody there": Kind("warning", "drop the step"),
+    "reward of an absent agent": Kind(
+        "warning", "it is not learned from; give it to the last step"
+    ),
+    "no reward": Kind("warning", "there is nothing to learn from but imitation"),
+    "reward far out": Kind("warning", "a slip in the log? clip or mend it"),
+    "reward scale": Kind("warning", "scale rewards to about 1, or choose temperatures to match"),
+    "rewards differ": Kind(
+        "warning", "the Spec says that reward is shared; --fix says it is not", True
+    ),
+}
+"""All kinds of fault."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One place where the log is wrong, or looks so; None where all of them are meant."""
+
+    kind: str
+    severity: Severity
+    episode: int | None
+    step: int | None
+    agent: str | None
+    column: str | None
+    what: str
+    """What stands there."""
+    remedy: str
+    count: int
+    """How many places of this kind there are."""
+
+    def __str__(self) -> str:
+        named = {name: getattr(self, name) for name in ("episode", "step", "agent", "column")}
+        place = ", ".join(f"{name} {value}" for name, value in named.items() if value is not None)
+        return f"{place}: {self.what}" if place else self.what
+
+
+class Place(NamedTuple):
+    """Where, and what stands there."""
+
+    what: str
+    episode: int | None = None
+    step: int | None = None
+    agent: str | None = None
+    column: str | None = None
+
+
+class Places:
+    """The first places of each kind, and how many there are."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+        self._places: dict[str, list[Place]] = {}
+
+    def add(self, kind: str, place: Place, count: int = 1) -> None:
+        """One place, which stands for `count`."""
+        self.counts[kind] = self.counts.get(kind, 0) + count
+        places = self._places.setdefault(kind, [])
+        if len(places) < MOST_PLACES:
+            places.append(place)
+
+    def add_mask(
+        self,
+        kind: str,
+        stretch: Stretch,
+        mask: Bool[np.ndarray, "R"] | Bool[np.ndarray, "R N"],
+        tell: Callable[[int, int], tuple[str | None, str]],
+        agent: str | None = None,
+    ) -> None:
+        """The rows, or agent-steps, of a mask.
+
+        `tell(row, agent)` names the column and what is there; `agent` is whose the rows are.
+        """
+        count = int(np.count_nonzero(mask))
+        if not count:
+            return
+        listed = np.flatnonzero(mask)[: MOST_PLACES - len(self._places.get(kind, []))]
+        for index in listed:
+            row, *agents = (int(part) for part in np.unravel_index(index, mask.shape))
+            name = stretch.data.spec.agents[agents[0]] if agents else agent
+            column, what = tell(row, agents[0] if agents else 0)
+            self.add(kind, Place(what, *stretch.locate(row), name, column))
+        self.counts[kind] += count - len(listed)
+
+    def forget(self, kind: str) -> None:
+        """Drops a kind that turned out to be none."""
+        self.counts.pop(kind, None)
+        self._places.pop(kind, None)
+
+    def findings(self) -> Iterator[Finding]:
+        """All of them."""
+        for kind, places in self._places.items():
+            severity, remedy, _ = KINDS[kind]
+            for place in places:
+                known = place._asdict()
+                yield Finding(kind, severity, remedy=remedy, count=self.counts[kind], **known)
+
+
+class Check(Protocol):
+    """Looks for some kinds of fault; one per file in `checks/`, made by its `make(rows)`."""
+
+    places: Places
+
+    def see(self, stretch: Stretch) -> None:
+        """Takes in the next rows."""
+
+    def end(self) -> None:
+        """Adds what can be told only once all rows were seen."""
+
+
+Make = Callable[[Rows], Check]

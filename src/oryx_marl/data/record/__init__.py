@@ -1,0 +1,1 @@
+"""Recorders: steps become whole episodes."""

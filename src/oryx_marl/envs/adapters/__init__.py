@@ -1,0 +1,1 @@
+"""Between our environments and those of others."""

@@ -1,0 +1,1 @@
+"""What a trained policy is, on disk and in plain Python."""

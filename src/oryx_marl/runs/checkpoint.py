@@ -1,0 +1,128 @@
+"""Checkpoints: written atomically through orbax, and never read back different from what was
+written (every array carries its SHA-256)."""
+
+import hashlib
+import json
+import logging
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+
+from oryx_marl.errors import OryxError
+from oryx_marl.trees import flatten, unflatten
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Orbax logs each step, and each failure with a stack; its exceptions are what we report."""
+    logger = logging.getLogger("absl")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _orbax() -> ocp.Checkpointer:
+    """A reader and writer that waits for no other process."""
+    own = jax.process_index()
+    options = ocp.options.MultiprocessingOptions(own, {own}, barrier_sync_key_prefix=str(own))
+    handler = ocp.PyTreeCheckpointHandler(multiprocessing_options=options)
+    return ocp.Checkpointer(handler, multiprocessing_options=options)
+
+
+class Checkpoint(NamedTuple):
+    """A pytree of arrays and what belongs to it, as of one update."""
+
+    update: int
+    tree: Any
+    extra: dict[str, Any]
+
+
+def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None:
+    """Writes the checkpoint beside earlier ones and then drops all but the newest `keep`.
+
+    If writing fails, the earlier ones are untouched and an OryxError says why.
+    """
+    arrays = flatten(jax.device_get(checkpoint.tree))
+    notes = {
+        "update": checkpoint.update,
+        "extra": checkpoint.extra,
+        "arrays": {name: _fingerprint(array) for name, array in arrays.items()},
+    }
+    final = folder / str(checkpoint.update)
+    draft = folder / f"{checkpoint.update}.partial"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(draft, ignore_errors=True)
+        with _quiet(), _orbax() as writer:
+            writer.save(draft.absolute() / "state", arrays)
+        (draft / "notes.json").write_text(json.dumps({**notes, "seal": _seal(notes)}))
+        shutil.rmtree(final, ignore_errors=True)
+        draft.rename(final)
+    except (OSError, ValueError, RuntimeError) as error:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise OryxError(
+            f"could not write checkpoint {final}: {_first_line(error)}; earlier checkpoints are "
+            "untouched; make room or choose another folder, then continue with --resume"
+        ) from error
+    for old in updates(folder)[:-keep]:
+        shutil.rmtree(folder / str(old), ignore_errors=True)
+
+
+def updates(folder: Path) -> list[int]:
+    """Updates of which there is a complete checkpoint, ascending."""
+    if not folder.is_dir():
+        return []
+    return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit())
+
+
+def restore(folder: Path, like: Any, update: int | None = None) -> Checkpoint:
+    """The newest checkpoint (or that of one update) in the structure of `like`, arrays on the host.
+
+    Raises an OryxError if there is none, if any file is damaged, or if it does not fit `like`.
+    """
+    found = updates(folder)
+    if not found or (update is not None and update not in found):
+        which = "" if update is None else f" of update {update}"
+        raise OryxError(f"there is no checkpoint{which} in {folder}")
+    chosen = found[-1] if update is None else update
+    path = folder / str(chosen)
+    try:
+        notes = json.loads((path / "notes.json").read_text())
+        if notes.pop("seal") != _seal(notes):
+            raise ValueError("notes.json was altered")
+        with _quiet(), _orbax() as reader:
+            arrays = reader.restore((path / "state").absolute())
+        damaged = [n for n, mark in notes["arrays"].items() if _fingerprint(arrays[n]) != mark]
+        if damaged:
+            raise ValueError(f"array {damaged[0]} was altered")
+    except Exception as error:  # orbax and tensorstore raise whatever their parsers raise
+        earlier = [str(u) for u in found if u != chosen]
+        hint = f"delete it to continue from update {earlier[-1]}" if earlier else "train again"
+        raise OryxError(f"checkpoint {path} is damaged ({_first_line(error)}): {hint}") from error
+    return Checkpoint(notes["update"], unflatten(arrays, like, path), notes["extra"])
+
+
+def _fingerprint(array: Any) -> str:
+    array = np.ascontiguousarray(array)
+    head = f"{array.dtype.str} {array.shape} ".encode()
+    return hashlib.sha256(head + array.tobytes()).hexdigest()
+
+
+def _seal(notes: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(notes, sort_keys=True).encode()).hexdigest()
+
+
+def _first_line(error: Exception) -> str:
+    if "No space left" in str(error):
+        return "no space left on the device"
+    line = (str(error).strip().splitlines() or [""])[0]
+    return f"{type(error).__name__}: {line[:300]}"

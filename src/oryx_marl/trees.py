@@ -1,0 +1,34 @@
+"""Pytrees as arrays by name, which is how weights are kept in files."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from oryx_marl.errors import OryxError
+
+
+def flatten(tree: Any) -> dict[str, np.ndarray]:
+    """Every array of a pytree by its path."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    name = partial(jax.tree_util.keystr, simple=True, separator="/")
+    return {name(path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def unflatten(arrays: dict[str, np.ndarray], like: Any, path: Path) -> Any:
+    """`arrays` in the structure of `like`, or an error if a name, shape or type differs."""
+    expected = flatten(jax.tree.map(lambda leaf: np.empty(leaf.shape, leaf.dtype), like))
+    kinds = [
+        {name: (array.shape, array.dtype) for name, array in found.items()}
+        for found in (expected, arrays)
+    ]
+    names = sorted({**expected, **arrays})
+    wrong = [name for name in names if kinds[0].get(name) != kinds[1].get(name)]
+    if wrong:
+        raise OryxError(
+            f"checkpoint {path} does not fit these settings: {wrong[0]} and {len(wrong) - 1} other "
+            "arrays differ in name, shape or type; was it made with another network or spec?"
+        )
+    return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in expected])

@@ -1,0 +1,215 @@
+"""Every planted fault is found, named and located; clean data has none."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from foreign import write_foreign
+from planted import PLANTS, ROWS, Plant, build_clean, build_clean_box
+
+from oryx_marl.data import catalog, vault
+from oryx_marl.data import view as rows
+from oryx_marl.data.dataset import Dataset
+from oryx_marl.data.quality.issues import KINDS, Finding
+from oryx_marl.data.quality.repair import mend, mendable
+from oryx_marl.data.quality.screen import find_problems
+from oryx_marl.data.quality.validate import validate
+from oryx_marl.types import ActionSpace, Spec
+
+EMBEDDED = sorted(path for path in catalog.EMBEDDED.glob("*.vlt/*") if vault.is_vault(path))
+ALSO = {
+    "number too large for float32": {"rewards differ"},
+    "padding after the end": {"agent acts after its end"},
+    "episode longer than the limit": {"no terminal"},
+    "episode of one step": {"duplicated feature"},
+    "time goes backwards": {"time jumps"},
+    "row twice": {"time stands still", "time jumps"},
+}
+"""Kinds that a fault brings with it, beside its own."""
+
+
+def spoil(plant: Plant):
+    dataset = plant.base()
+    return plant.fault(dataset) or dataset
+
+
+@pytest.mark.parametrize("build", [build_clean, build_clean_box])
+def test_clean_data_has_no_finding(build):
+    assert validate(rows.of_dataset(build())) == []
+
+
+def test_there_are_thirty_kinds_and_every_kind_is_planted():
+    assert len(PLANTS) >= 30
+    assert {plant.kind for plant in PLANTS.values()} == set(KINDS)
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_planted_faults_are_found_named_and_located(name, monkeypatch):
+    plant = PLANTS[name]
+    dataset = spoil(plant)
+    found = validate(rows.of_dataset(dataset))
+    first = next(finding for finding in found if finding.kind == plant.kind)
+    assert (first.episode, first.step, first.agent, first.column) == plant.place
+    assert plant.says in first.what
+    assert first.count == plant.count
+    assert (first.severity, first.remedy) == KINDS[plant.kind][:2]
+    assert {finding.kind for finding in found} - {plant.kind} <= ALSO.get(name, set())
+    # Wherever the rows are cut, the same is found.
+    monkeypatch.setattr(rows, "MOST_VALUES", 7 * 30)
+    assert rows.of_dataset(dataset).most_rows < 10
+    assert _texts(validate(rows.of_dataset(dataset))) == _texts(found)
+
+
+def _texts(findings: list[Finding]) -> list[str]:
+    return [f"{finding.kind} {finding.count} {finding}" for finding in findings]
+
+
+def test_a_column_that_was_infinite_for_long_is_told_as_single_faults(monkeypatch):
+    monkeypatch.setattr(rows, "MOST_VALUES", 7 * 30)
+    dataset = build_clean()
+    dataset.observations[:100, 1, 4] = -np.inf
+    found = validate(rows.of_dataset(dataset))
+    assert {finding.kind for finding in found} == {"non-finite observation"}
+    assert found[0].count == 100
+    assert (found[0].episode, found[0].step, found[0].agent) == (0, 0, "bo")
+
+
+@pytest.mark.parametrize("folder", EMBEDDED, ids=lambda folder: folder.name)
+def test_embedded_data_has_no_error(folder):
+    found = validate(rows.of_vault(folder))
+    assert [str(finding) for finding in found if finding.severity == "error"] == []
+    assert {finding.kind for finding in found} <= {
+        "terminals at the limit",  # the limit is part of T-Maze
+        "episode occurs twice",
+        "row occurs twice in a row",
+        "blank observation",
+        "duplicated feature",
+    }
+
+
+def test_a_vault_is_read_in_stretches_and_compared_with_its_hashes(tmp_path, monkeypatch):
+    dataset = spoil(PLANTS["illegal action"])
+    folder = vault.write(dataset, tmp_path / "a.vlt" / "b")
+    monkeypatch.setattr(rows, "MOST_VALUES", 7 * 30)
+    source = rows.of_vault(folder)
+    stretches = list(source.stretches())
+    assert [stretch.first_row for stretch in stretches] == list(range(0, ROWS, 7))
+    for name, array in dataset.arrays().items():
+        if len(array) == ROWS:
+            parts = [getattr(stretch.data, name) for stretch in stretches]
+            np.testing.assert_array_equal(np.concatenate(parts), array)
+    for stretch in stretches:
+        for row in range(stretch.data.num_rows):
+            assert stretch.locate(row) == dataset.locate(stretch.first_row + row)
+    assert _texts(validate(source)) == _texts(validate(rows.of_dataset(dataset)))
+    assert [part.num_episodes for part in source.parts()] == [1] * 12
+    whole = np.concatenate([part.final_observations for part in source.parts()])
+    np.testing.assert_array_equal(whole, dataset.final_observations)
+
+
+def test_a_damaged_vault_is_named_while_it_is_read(tmp_path, monkeypatch):
+    folder = vault.write(build_clean(), tmp_path / "a.vlt" / "b")
+    source = rows.of_vault(folder)
+    document = json.loads((folder / "metadata.json").read_text())
+    document["oryx_marl"]["arrays"]["rewards"]["sha256"][0] = "0" * 64
+    document["oryx_marl"]["sha256"] = vault._hash_document(document)
+    (folder / "metadata.json").write_text(json.dumps(document))
+    source = rows.of_vault(folder)
+    with pytest.raises(
+        vault.OryxError, match=r"array rewards\., rows 0 to 119 \(SHA-256 differs\)"
+    ):
+        validate(source)
+
+
+def test_foreign_vaults_are_cut_into_the_same_episodes(tmp_path, monkeypatch):
+    dataset = spoil(PLANTS["action id too large"])
+    folder = write_foreign(replace(dataset, legal=None, present=None), tmp_path / "a.vlt" / "b")
+    whole = vault.read(folder)
+    monkeypatch.setattr(rows, "MOST_VALUES", 5 * 30)
+    source = rows.of_vault(folder)
+    assert source.spec == whole.spec
+    assert source.spec.action.size == 5
+    np.testing.assert_array_equal(source.episode_starts, whole.episode_starts)
+    np.testing.assert_array_equal(source.episode_starts, dataset.episode_starts)
+    assert _texts(validate(source)) == _texts(validate(rows.of_dataset(whole)))
+
+
+def test_memory_is_bounded(tmp_path):
+    """A log of 200 MB is checked within a fraction of it, in a process of its own."""
+    script = str(Path(__file__).parents[2] / "helpers" / "bounded.py")
+    for what in ("write", "check"):
+        command = [sys.executable, script, what, str(tmp_path / "large")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["logged"] > 200e6
+    assert told["kinds"] == {"non-finite observation": 1}
+    assert told["grown"] < 80e6
+
+
+def build_garbage(seed: int) -> Dataset:
+    """A dataset of any shape with any numbers in it."""
+    rng = np.random.default_rng(seed)
+    agents, width, actions, state = rng.integers(1, 4, 4)
+    num_rows = int(rng.integers(1, 90))
+    is_box = seed % 4 == 0
+    kind = ActionSpace("box", int(actions), (-1.0,) * actions, (1.0,) * actions)
+    spec = Spec(
+        "",
+        tuple(f"agent {index}" for index in range(agents)),
+        (*rng.integers(1, width + 1, agents).tolist()[:-1], int(width)),
+        kind if is_box else ActionSpace("discrete", int(actions)),
+        episode_limit=int(rng.integers(1, 30)) if seed % 3 else None,
+        state_size=int(state) if seed % 2 else 0,
+        shared_reward=bool(seed % 5),
+    )
+
+    def numbers(*shape: int) -> np.ndarray:
+        odd = np.array([0, 1, -1, 7, np.nan, np.inf, -np.inf, 1e300, -0.0])
+        return rng.choice(odd, shape, p=[0.4, 0.3, 0.1, 0.1, *[0.02] * 5])
+
+    def flags(*shape: int) -> np.ndarray:
+        return rng.random(shape) < rng.random()
+
+    starts = np.flatnonzero(rng.random(num_rows) < 0.2)
+    step = (num_rows, int(agents))
+    observations = numbers(*step, int(width))
+    if seed % 7 == 0:
+        observations = rng.integers(-3, 3, observations.shape).astype(np.int8)
+    return Dataset(
+        spec=spec,
+        observations=observations,
+        actions=numbers(*step, int(actions)) if is_box else rng.integers(-1, actions + 1, step),
+        rewards=numbers(*step),
+        terminals=flags(*step),
+        truncations=flags(*step),
+        episode_starts=np.unique(np.append(0, starts)),
+        legal=None if is_box or seed % 3 == 0 else flags(*step, int(actions)),
+        present=flags(*step) if seed % 2 else None,
+        state=numbers(num_rows, int(state)) if seed % 2 else None,
+        name="garbage",
+    )
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_garbage_is_told_never_stumbled_over(seed, tmp_path, monkeypatch):
+    dataset = build_garbage(seed)
+    found = validate(rows.of_dataset(dataset))
+    assert all(str(finding) for finding in found)
+    # Errors are those that training would refuse.
+    refused = {problem.kind: problem.count for problem in find_problems(dataset)}
+    for kind, count in refused.items():
+        counts = {f.count for f in found if f.kind == kind}
+        assert counts == {count} or (kind, counts) == ("non-finite observation", set())
+    monkeypatch.setattr(rows, "MOST_VALUES", 60)
+    clocks = {"time goes backwards", "time stands still", "time jumps"}
+    cut = [f for f in validate(rows.of_dataset(dataset)) if f.kind not in clocks]
+    assert sorted(_texts(cut)) == sorted(_texts([f for f in found if f.kind not in clocks]))
+    if mendable(found):
+        mend(rows.of_dataset(dataset), found, tmp_path / "new")
+        left = {finding.kind for finding in validate(rows.of_vault(tmp_path / "new"))}
+        assert not left & mendable(found)
