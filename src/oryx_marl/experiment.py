@@ -210,7 +210,7 @@ def make_algorithm(name: str, config: Any, spec: Spec) -> Algorithm:
 
 def is_online(algorithm: str) -> bool:
     """Whether an algorithm learns in an environment."""
-    return getattr(registry.load("algorithms", algorithm), "ONLINE", False)
+    return registry.load("algorithms", algorithm).Config.online
 
 
 def _prepare(
@@ -227,7 +227,7 @@ def _prepare(
     folder.write("spec.json", found.spec.to_dict())
     if parts is not None:
         folder.write("dataset.json", stats.describe(parts.learn))
-        needs_returns = getattr(algorithm, "needs_returns_to_go", False)
+        needs_returns = algorithm.needs_returns_to_go
         return Logged(put_on_device(parts.learn, needs_returns, devices.everywhere()))
     assert not isinstance(found, Dataset)
     if record is None:

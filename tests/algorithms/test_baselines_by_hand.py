@@ -12,6 +12,8 @@ import pytest
 
 from oryx_marl.algorithms import bc, iicq, iql_cql, maicq
 from oryx_marl.networks.mixer import QMixer
+from oryx_marl.ops.distributions import categorical
+from oryx_marl.ops.values import DiscreteValues
 from oryx_marl.types import ActionSpace, Observation, Spec, Window
 
 SPEC = Spec("", ("a", "b"), (4, 4), ActionSpace("discrete", 2), state_size=1)
@@ -202,7 +204,8 @@ def test_maicq_policy_loss_by_hand_and_without_gradient_to_the_mixer() -> None:
     logits, q = read_logits(steps.observation), read_q(steps.observation)
 
     def of(shares: jax.Array) -> jax.Array:
-        return maicq.policy_loss(logits, q, shares, steps, 1.0)[0]
+        policy = categorical(logits, steps.observation.legal)
+        return maicq.policy_loss(policy, DiscreteValues(q), shares, steps, 1.0)[0]
 
     shares = jnp.array([[[0.75, 0.25]]])
     expected = (0.75 * LOG(2) + 0.25 * LOG(4)) / 2
@@ -279,6 +282,7 @@ def test_bc_by_hand() -> None:
     legal = np.ones((1, 3, 2, 2), bool)
     legal[0, 2, 0, 0] = False
     steps = window(features, legal=legal, present=only_first(3, 1))
-    total, metrics = bc.clone_loss(read_logits(steps.observation), steps)
+    policy = categorical(read_logits(steps.observation), steps.observation.legal)
+    total, metrics = bc.clone_loss(policy, steps)
     assert float(total) == pytest.approx((LOG(2) - LOG(0.75)) / 2, rel=1e-5)
     assert float(metrics["imitated_share"]) == pytest.approx(2 / 6)

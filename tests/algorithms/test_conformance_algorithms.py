@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from oryx_marl import experiment, registry
+from oryx_marl import registry
 from oryx_marl.algorithms.sable import Decision
 from oryx_marl.data import catalog
 from oryx_marl.data.sampler import put_on_device, sample_windows
@@ -39,6 +39,10 @@ SMALL = {
     "learning_rate": 3e-3,
 }
 NAMES = registry.names("algorithms")
+CONTINUOUS = ("bc",)
+"""Those that learn box actions too."""
+HALVES = (slice(0, 5), slice(5, None))
+"""Of a window of 12 steps."""
 KEYS = jax.vmap(jax.random.key)(jnp.arange(2))
 
 
@@ -69,7 +73,7 @@ def data() -> Any:
 def experience(name: str) -> Any:
     """A batch to learn from, as the trainer would hand it over."""
     algorithm = make(name)
-    if not experiment.is_online(name):
+    if not algorithm.config.online:
         size = algorithm.batch_size, algorithm.sequence_length
         return sample_windows(data(), jax.random.key(0), *size)
     learners = learned(name)[0]
@@ -169,7 +173,7 @@ def test_acting_equals_the_pass_of_training_and_is_legal(name: str) -> None:
         def step(carry: Any, inputs: tuple[Any, jax.Array]) -> tuple[Any, Any]:
             observation, key = inputs
             carry, actions, info = policy.step(carry, observation, key)
-            taken = info.log_probs if isinstance(info, Decision) else take_action(info, actions)
+            taken = info.log_probs if isinstance(info, Decision) else info.log_prob(actions)
             return carry, (actions, taken)
 
         by_time = jax.tree.map(lambda x: jnp.moveaxis(x, 1, 0), window.observation)
@@ -182,8 +186,19 @@ def test_acting_equals_the_pass_of_training_and_is_legal(name: str) -> None:
     assert take_action(window.observation.legal, actions).all()
     observation = window.observation._replace(reset=window.observation.reset.at[:, 0].set(True))
     acted = window._replace(observation=observation, actions=actions)
-    expected = take_action(jax.jit(algorithm.log_probs)(weights, acted), actions)
-    np.testing.assert_allclose(taken, expected, atol=1e-4)
+
+    @jax.jit
+    def trained(carry: Any) -> tuple[jax.Array, jax.Array]:
+        """In one pass, and in two with the recurrent state carried from the first to the second."""
+        whole, _ = algorithm.distribution(weights, acted)
+        halves = [jax.tree.map(lambda x, at=at: x[:, at], acted) for at in HALVES]
+        first, carry = algorithm.distribution(weights, halves[0], carry)
+        second, _ = algorithm.distribution(weights, halves[1], carry)
+        found = first.log_prob(halves[0].actions), second.log_prob(halves[1].actions)
+        return whole.log_prob(actions), jnp.concatenate(found, axis=1)
+
+    for found in trained(policy.init(6)):
+        np.testing.assert_allclose(found, taken, atol=1e-4)
 
 
 def test_greedy_takes_the_likeliest_legal_action(name: str) -> None:
@@ -211,9 +226,12 @@ def test_saved_and_loaded_weights_are_equal(name: str, tmp_path: Path) -> None:
     jax.tree.map(np.testing.assert_array_equal, kept.weights, jax.device_get(weights))
 
 
-def test_continuous_actions_are_refused_with_one_line(name: str) -> None:
+def test_continuous_actions_are_learned_or_refused_with_one_line(name: str) -> None:
     module = registry.load("algorithms", name)
     spec = Spec("", ("a",), (1,), ActionSpace("box", 1, (-1.0,), (1.0,)), state_size=2)
+    if name in CONTINUOUS:
+        module.make(module.Config(), spec)
+        return
     with pytest.raises(OryxError, match="continuous"):
         module.make(module.Config(), spec)
 

@@ -61,6 +61,10 @@ def make_trajectory(window: Window, at: slice = slice(None)) -> Trajectory:
     return Trajectory(*(x[0, at] for x in found))
 
 
+def log_probs(algorithm: madt.MADT, weights: madt.Weights, window: Window) -> jax.Array:
+    return jax.jit(lambda *given: algorithm.distribution(*given)[0].log_probs)(weights, window)
+
+
 @pytest.mark.parametrize("tokens", ["observation", "return_observation_action"])
 def test_nothing_of_the_future_is_seen(tokens: str) -> None:
     """The action of a step shows from the next step on, everything else at once."""
@@ -122,7 +126,7 @@ def test_acting_is_the_pass_of_training_with_the_asked_return() -> None:
     expected = masked_log_softmax(
         forward(network, make_trajectory(asked)), window.observation.legal[0]
     )
-    found = jax.jit(algorithm.log_probs)(madt.Weights(network, jnp.asarray(7.0)), window)
+    found = log_probs(algorithm, madt.Weights(network, jnp.asarray(7.0)), window)
     np.testing.assert_allclose(found[0], expected, atol=1e-5)
 
 
@@ -133,7 +137,7 @@ def test_acting_beyond_the_context_sees_the_last_steps_alone() -> None:
     asked = window._replace(returns_to_go=7 - steps * jnp.array([1.0, 0.5]))
     last = make_trajectory(asked, slice(3, None))
     expected = masked_log_softmax(forward(network, last)[-1], window.observation.legal[0, -1])
-    found = jax.jit(algorithm.log_probs)(madt.Weights(network, jnp.asarray(7.0)), window)
+    found = log_probs(algorithm, madt.Weights(network, jnp.asarray(7.0)), window)
     np.testing.assert_allclose(found[0, -1], expected, atol=1e-5)
 
 

@@ -325,9 +325,9 @@ def test_acting_gives_the_training_logits_across_a_reset() -> None:
     step = jax.jit(policy.step)
     for t in range(length):
         now = jax.tree.map(lambda x: x[t][None], history)  # noqa: B023
-        carry, actions, log_probs = step(carry, now, jax.random.key(t))
+        carry, actions, found = step(carry, now, jax.random.key(t))
         taken.append(actions[0])
-        seen.append(log_probs[0])
+        seen.append(found.log_probs[0])
     logits, _ = jax.jit(type(network).__call__)(network, history, jnp.stack(taken), jnp.arange(2))
     np.testing.assert_allclose(jnp.stack(seen), jax.nn.log_softmax(logits), atol=1e-5)
 

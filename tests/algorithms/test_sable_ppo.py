@@ -15,6 +15,7 @@ from oryx_marl.algorithms.sable import Batch, Config, Decision, LearnerState, Sa
 from oryx_marl.envs.tmaze import TMaze
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.sable import Memory, NetworkConfig
+from oryx_marl.ops.distributions import categorical
 from oryx_marl.train import online
 from oryx_marl.types import ActionSpace, Experience, Observation, Spec, Window
 
@@ -75,8 +76,7 @@ def test_acting_equals_training(rolled: tuple[SablePPO, LearnerState, Experience
     ids = jnp.arange(2)
     forward = jax.jit(jax.vmap(learner.network, in_axes=over_envs))
     logits, values = forward(window.observation, window.actions, ids, experience.carry)
-    log_probs = sable.masked_log_softmax(logits, window.observation.legal)
-    taken = sable.take_action(log_probs, window.actions)
+    taken = categorical(logits, window.observation.legal).log_prob(window.actions)
     np.testing.assert_allclose(taken, experience.info.log_probs, atol=1e-4)
     np.testing.assert_allclose(values, experience.info.values, atol=1e-4)
     # and what is remembered matters: without it other numbers come out

@@ -14,6 +14,7 @@ from oryx_marl.algorithms import bc
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.errors import OryxError
 from oryx_marl.eval import held_out
+from oryx_marl.ops.distributions import Categorical
 from oryx_marl.report import page
 from oryx_marl.train.loop import TrainSettings
 from oryx_marl.types import ActionSpace, Spec
@@ -86,9 +87,11 @@ def test_score_counts_every_logged_action_once() -> None:
     algorithm = bc.make(bc.Config(sequence_length=5, batch_size=4), SPEC)
 
     class Fixed(bc.BC):
-        def log_probs(self, weights, window):
+        def distribution(self, weights, window, carry=None):
             odds = jnp.log(jnp.array([0.7, 0.3, 1e-9]))
-            return jnp.broadcast_to(odds, (*window.actions.shape, ACTIONS)) + weights
+            logits = jnp.broadcast_to(odds, (*window.actions.shape, ACTIONS)) + weights
+            everything = jnp.ones(logits.shape, bool)
+            return Categorical(logits, everything & window.observation.legal, logits), carry
 
     fixed = Fixed(algorithm.config, SPEC)
     found = held_out.score(fixed, jnp.zeros(2), parts)

@@ -21,10 +21,10 @@ from oryx_marl.eval.evaluator import Evaluator
 from oryx_marl.policy import artifact as policy_file
 from oryx_marl.recipes._policies import KEPT
 from oryx_marl.rollout.record import record_episodes
-from oryx_marl.trees import flatten
 from oryx_marl.train import loop
 from oryx_marl.train.offline import Logged
 from oryx_marl.train.online import Live
+from oryx_marl.trees import flatten
 
 FOLDER = Path(__file__).parent / "recorded"
 ENV = TMaze()
@@ -106,7 +106,11 @@ def train(name: str) -> dict[str, np.ndarray]:
     found["returns"] = evaluator.returns(weights, 0, 32)
     found["actions"] = evaluator.trace(weights, 0, EPISODES).actions
     window = sample_windows(logged, jax.random.key(3), 4, 8)
-    found["log_probs"] = jax.jit(jax.vmap(algorithm.log_probs, (0, None)))(weights, window)
+
+    def log_probs(weights: Any) -> jax.Array:
+        return algorithm.distribution(weights, window)[0].log_probs
+
+    found["log_probs"] = jax.jit(jax.vmap(log_probs))(weights)
     return {key: np.asarray(value) for key, value in found.items()}
 
 

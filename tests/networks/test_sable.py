@@ -48,15 +48,15 @@ def act_along(
 ) -> tuple[jax.Array, jax.Array]:
     """Actions [T, N] and features [T, N, D] of acting, where each agent takes the logged action.
 
-    `choose` sees features, mask and key only, so the logged action travels as the mask.
+    `choose` sees features, mask and noise only, so the logged action travels as the mask.
     """
     forced = observation._replace(legal=jax.nn.one_hot(actions, SPEC.action.size, dtype=bool))
 
-    def choose(features, legal, key):
+    def choose(features, legal, noise):
         return legal.argmax().astype(jnp.int32), features
 
     def step(memory, observation):
-        memory, taken, features, _ = network.act(memory, observation, choose, jax.random.key(0))
+        memory, taken, features, _ = network.act(memory, observation, choose, jnp.zeros((3, 4)))
         return memory, (taken, features)
 
     return jax.lax.scan(step, network.init_memory(), forced)[1]

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from oryx_marl.ops import icq
+from oryx_marl.ops.distributions import categorical
 from oryx_marl.ops.returns import td_rows
+from oryx_marl.ops.values import DiscreteValues
 
 
 def test_td_rows_over_every_kind_of_border() -> None:
@@ -86,7 +88,8 @@ def test_advantages_by_hand() -> None:
     q = jnp.array([[1.0, 3.0], [2.0, 0.0], [5.0, 1.0]])[None, None]
     log_probs = jnp.log(jnp.array([[0.5, 0.5], [0.25, 0.75], [0.5, 0.5]]))[None, None]
     actions = jnp.array([1, 0, 0])[None, None]
-    own = icq.own_advantage(q, log_probs, actions)
+    policy = categorical(log_probs, jnp.ones(q.shape, bool))
+    own = icq.own_advantage(DiscreteValues(q), policy, actions)
     np.testing.assert_allclose(own[0, 0], [1.0, 1.5, 2.0], rtol=1e-6)
     present = jnp.array([True, False, True])[None, None]
     cumulative = icq.cumulative_advantage(own, present)

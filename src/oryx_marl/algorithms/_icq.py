@@ -1,17 +1,107 @@
-"""Implicit-constraint Q-learning on given logits and Qs: the loss that Oryx and others share."""
+"""Implicit-constraint Q-learning on given policies and action values: the loss that Oryx and others
+share, and what can take the place of its parts."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from oryx_marl.algorithms.base import Metrics
 from oryx_marl.ops import icq
-from oryx_marl.ops.distributions import entropy, masked_log_softmax, take_action
+from oryx_marl.ops.distributions import Distribution, categorical
 from oryx_marl.ops.masked import masked_mean
 from oryx_marl.ops.returns import td_rows
+from oryx_marl.ops.values import ActionValues
 from oryx_marl.types import Window
+
+Rows = Bool[Array, "B T N"]
+PairRows = Bool[Array, "B Tm1 N"]
+
+
+@dataclass(frozen=True)
+class ImplicitConstraint:
+    """ICQ: logged actions are imitated by the weight of their advantage (paper, Section 4)."""
+
+    imitates = True
+    """Whether the policy learns at all."""
+
+    def targets(
+        self,
+        target_q: ActionValues,
+        window: Window,
+        rows: PairRows,
+        uses_next: PairRows,
+        settings: "IcqSettings",
+    ) -> Float[Array, "B Tm1 N"]:
+        """What Q of the logged actions shall be."""
+        return icq.td_targets(
+            window.rewards[:, :-1],
+            target_q.at(window.actions)[:, 1:],
+            rows,
+            uses_next,
+            settings.discount,
+            settings.value_temperature,
+            settings.trace,
+        )
+
+    def weights(
+        self, advantage: Float[Array, "B T N"], labels: Rows, temperature: float
+    ) -> Float[Array, "B T N"]:
+        """How much each logged action is imitated."""
+        return icq.batch_weights(advantage, labels, temperature)
+
+    def acting(
+        self, policy: Distribution, q: Array, mask: Array, temperature: float
+    ) -> Distribution:
+        """What actions are drawn from."""
+        return policy
+
+
+class Cloning(ImplicitConstraint):
+    """All logged actions are imitated alike."""
+
+    def weights(
+        self, advantage: Float[Array, "B T N"], labels: Rows, temperature: float
+    ) -> Float[Array, "B T N"]:
+        return labels.astype(advantage.dtype)
+
+
+class QLearning(ImplicitConstraint):
+    """The ablation without ICQ: the best action's value is the target, and acting is by Q alone."""
+
+    imitates = False
+
+    def targets(
+        self,
+        target_q: ActionValues,
+        window: Window,
+        rows: PairRows,
+        uses_next: PairRows,
+        settings: "IcqSettings",
+    ) -> Float[Array, "B Tm1 N"]:
+        best = target_q.best(window.observation.legal)[:, 1:]
+        return window.rewards[:, :-1] + settings.discount * jnp.where(uses_next, best, 0)
+
+    def acting(
+        self, policy: Distribution, q: Array, mask: Array, temperature: float
+    ) -> Distribution:
+        return categorical(q / temperature, mask)
+
+
+OBJECTIVES = {"icq": ImplicitConstraint(), "clone": Cloning(), "q_learning": QLearning()}
+
+
+def own_advantage(own: Float[Array, "B T N"], present: Rows) -> Float[Array, "B T N"]:
+    """Every action is weighed by its own advantage (public code)."""
+    return own
+
+
+ADVANTAGES: dict[str, Callable[[Array, Array], Array]] = {
+    "own": own_advantage,
+    "cumulative": icq.cumulative_advantage,
+}
+"""What an action is weighed by, of the agents' own advantages in the order in which they choose."""
 
 
 @dataclass(frozen=True)
@@ -23,60 +113,43 @@ class IcqSettings:
     critic_weight: float = 1.0
     policy_temperature: float = 0.1
     value_temperature: float = 1000.0
-    advantage: Literal["cumulative", "own"] = "own"
-    objective: Literal["icq", "clone", "q_learning"] = "icq"
+    advantage: Callable[[Array, Array], Array] = own_advantage
+    objective: ImplicitConstraint = OBJECTIVES["icq"]
 
 
 def icq_loss(
-    logits: Float[Array, "B T N A"],
-    q: Float[Array, "B T N A"],
-    target_q: Float[Array, "B T N A"],
+    policy: Distribution,
+    q: ActionValues,
+    target_q: ActionValues,
     window: Window,
     settings: IcqSettings,
 ) -> tuple[Float[Array, ""], Metrics]:
     """Critic and policy loss of a batch [B, T, N], agents in the order in which they choose."""
-    observation, actions = window.observation, window.actions
-    log_probs = masked_log_softmax(logits, observation.legal)
-    q_taken = take_action(q, actions)
+    observation, actions, objective = window.observation, window.actions, settings.objective
+    q_taken = q.at(actions)
 
     rows, uses_next = td_rows(observation.present, window.terminal, observation.reset)
-    rewards = window.rewards[:, :-1]
-    if settings.objective == "q_learning":
-        best = jnp.where(observation.legal, target_q, -jnp.inf).max(axis=-1)[:, 1:]
-        targets = rewards + settings.discount * jnp.where(uses_next, best, 0)
-    else:
-        targets = icq.td_targets(
-            rewards,
-            take_action(target_q, actions)[:, 1:],
-            rows,
-            uses_next,
-            settings.discount,
-            settings.value_temperature,
-            settings.trace,
-        )
+    targets = objective.targets(target_q, window, rows, uses_next, settings)
     critic = icq.critic_loss(q_taken[:, :-1], targets, rows)
 
     # Rows whose logged action is illegal would drive the logits away without bound.
-    imitable = observation.present & take_action(observation.legal, actions)
-    advantage = icq.own_advantage(q, log_probs, actions)
-    if settings.advantage == "cumulative":
-        advantage = icq.cumulative_advantage(advantage, observation.present)
-    weights = icq.batch_weights(advantage, imitable, settings.policy_temperature)
-    if settings.objective == "clone":
-        weights = imitable.astype(weights.dtype)
-    policy = icq.policy_loss(take_action(log_probs, actions), weights, imitable)
+    labels = observation.present & policy.supports(actions)
+    own = icq.own_advantage(q, policy, actions)
+    advantage = settings.advantage(own, observation.present)
+    weights = objective.weights(advantage, labels, settings.policy_temperature)
+    imitation = icq.policy_loss(policy.log_prob(actions), weights, labels)
 
     total = settings.critic_weight * critic
-    if settings.objective != "q_learning":
-        total = total + policy
+    if objective.imitates:
+        total = total + imitation
     return total, {
         "loss": total,
         "critic_loss": critic,
-        "policy_loss": policy,
-        "effective_sample_size": icq.effective_sample_size(weights, imitable),
-        "max_logit": jnp.abs(logits).max(),
-        "entropy": masked_mean(entropy(log_probs), imitable),
+        "policy_loss": imitation,
+        "effective_sample_size": icq.effective_sample_size(weights, labels),
+        "max_logit": policy.largest_parameter(),
+        "entropy": masked_mean(policy.entropy(), labels),
         "mean_q": masked_mean(q_taken, observation.present),
         "td_error": masked_mean(jnp.abs(targets - q_taken[:, :-1]), rows),
-        "imitated_share": imitable.mean(),
+        "imitated_share": labels.mean(),
     }

@@ -2,7 +2,7 @@
 
 import abc
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,24 @@ from jaxtyping import Array, Float, Int
 from oryx_marl.algorithms._split import num_shares
 from oryx_marl.algorithms.base import Metrics, Policy
 from oryx_marl.errors import OryxError
+from oryx_marl.ops.distributions import Distribution
 from oryx_marl.types import Spec, Window
+
+
+@dataclass(frozen=True)
+class OfflineConfig:
+    """Settings of every learner from logged data."""
+
+    online: ClassVar[bool] = False
+    batch_size: int = 64
+    """Windows per update."""
+    sequence_length: int = 20
+    """Steps per window."""
+    learning_rate: float = 3e-4
+    max_gradient_norm: float = 10.0
+
+    def __post_init__(self) -> None:
+        require_sane(self)
 
 
 class LearnerState(NamedTuple):
@@ -27,10 +44,7 @@ class LearnerState(NamedTuple):
 
 @dataclass(frozen=True)
 class OfflineLearner(abc.ABC):
-    """An Algorithm (see base.py) that only has to say what its network, loss and policy are.
-
-    Its Config has `batch_size`, `sequence_length`, `learning_rate` and `max_gradient_norm`.
-    """
+    """An Algorithm (see base.py) that only has to say what its network, loss and policy are."""
 
     config: Any
     spec: Spec
@@ -42,11 +56,8 @@ class OfflineLearner(abc.ABC):
 
     @property
     def batch_parts(self) -> int | None:
-        """Parts in which the networks see a batch, 0: as few as fit; None if always as a whole.
-
-        A loss whose networks run through `over_batch` (_split.py) gives its Config this setting.
-        """
-        return getattr(self.config, "batch_parts", None)
+        """See base.py; a loss whose networks run through `over_batch` (_split.py) can be cut."""
+        return None
 
     @abc.abstractmethod
     def make_network(self, key: Array) -> Any:
@@ -59,7 +70,9 @@ class OfflineLearner(abc.ABC):
         """Loss of a batch of windows [B, T, ...] and metrics."""
 
     @abc.abstractmethod
-    def log_probs(self, weights: Any, window: Window) -> Float[Array, "B T N A"]:
+    def distribution(
+        self, weights: Any, window: Window, carry: Any = None
+    ) -> tuple[Distribution, Any]:
         """What the pass of training says of every action."""
 
     @abc.abstractmethod

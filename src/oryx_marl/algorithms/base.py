@@ -1,10 +1,11 @@
 """The seam between learners and everything else: Algorithm and Policy."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
 
+from oryx_marl.ops.distributions import Distribution
 from oryx_marl.types import Observation, Window
 
 LearnerState = Any
@@ -12,7 +13,7 @@ LearnerState = Any
 Weights = Any
 """The part of a LearnerState that a policy acts with."""
 Carry = Any
-"""A policy's memory, a pytree whose size does not grow with time."""
+"""A policy's recurrent state, a pytree whose size does not grow with time."""
 Metrics = dict[str, jax.Array]
 
 
@@ -21,8 +22,25 @@ class Policy(NamedTuple):
 
     init: Callable[[int], Carry]
     """`init(batch) -> carry`."""
-    step: Callable[[Carry, Observation, jax.Array], tuple[Carry, jax.Array, Any]]
-    """`step(carry, observation [B, ...], key) -> (carry, actions [B, N], info)`."""
+    act: Callable[[Carry, Observation, jax.Array], tuple[Carry, jax.Array, Any]]
+    """`act(carry, observation [B, ...], noise [B, N, A]) -> (carry, actions, info)`: no randomness
+    but the noise, so that an exported policy can take it as an input."""
+    draw_noise: Callable[[jax.Array, int], jax.Array]
+    """`draw_noise(key, batch) -> noise [B, N, A]`."""
+
+    def step(
+        self, carry: Carry, observation: Observation, key: jax.Array
+    ) -> tuple[Carry, jax.Array, Any]:
+        """Carry, actions [B, N] or [B, N, A], and what the policy says of them."""
+        noise = self.draw_noise(key, len(observation.reset))
+        return self.act(carry, observation, noise)
+
+
+class Config(Protocol):
+    """Settings of an algorithm, a frozen dataclass beside it."""
+
+    online: ClassVar[bool]
+    """It learns in an environment, not from a dataset."""
 
 
 class Algorithm(Protocol):
@@ -30,6 +48,9 @@ class Algorithm(Protocol):
 
     Hashable and equal if its settings are, so that compiled code is shared.
     """
+
+    config: Any
+    """Its Config."""
 
     @property
     def batch_size(self) -> int:
@@ -41,6 +62,16 @@ class Algorithm(Protocol):
         """Steps per window, or per roll-out."""
         ...
 
+    @property
+    def needs_returns_to_go(self) -> bool:
+        """Whether windows must come with `returns_to_go`."""
+        ...
+
+    @property
+    def batch_parts(self) -> int | None:
+        """Parts in which the networks see a batch, 0: as few as fit; None if always as a whole."""
+        ...
+
     def init(self, key: jax.Array) -> LearnerState:
         """Fresh weights."""
         ...
@@ -50,8 +81,8 @@ class Algorithm(Protocol):
     ) -> tuple[LearnerState, Metrics]:
         """Learns from a batch; metrics are scalars.
 
-        Offline one gradient step on a Window [B, T, ...]; online (`ONLINE = True` in the module)
-        all that is to be learned from the Experience of one roll-out.
+        Offline one gradient step on a Window [B, T, ...]; online all that is to be learned from the
+        Experience of one roll-out.
         """
         ...
 
@@ -59,10 +90,14 @@ class Algorithm(Protocol):
         """What the learner acts with; also of states stacked over seeds."""
         ...
 
-    def log_probs(self, weights: Weights, window: Window) -> jax.Array:
-        """What the pass of training says of every action, [B, T, N, A], given those logged.
+    def distribution(
+        self, weights: Weights, window: Window, carry: Carry = None
+    ) -> tuple[Distribution, Carry]:
+        """What the pass of training says of every action [B, T, N], given those logged.
 
-        Memory is empty before each window. The policy says the same when it acts.
+        The policy says the same when it acts. Without a carry (that of `policy(weights).init`) the
+        recurrent state is empty before each window, and none is returned; with one, the state after
+        the window is.
         """
         ...
 

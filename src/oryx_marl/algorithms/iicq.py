@@ -7,14 +7,12 @@ import jax
 from jaxtyping import Array, Float, Int
 
 from oryx_marl.algorithms._icq import IcqSettings, icq_loss
-from oryx_marl.algorithms._independent import (
-    IndependentConfig,
-    independent_log_probs,
-    independent_policy,
-)
-from oryx_marl.algorithms._learner import OfflineLearner, copy_every, require_discrete
-from oryx_marl.algorithms.base import Metrics, Policy
+from oryx_marl.algorithms._independent import IndependentConfig, IndependentLearner
+from oryx_marl.algorithms._learner import copy_every, require_discrete
+from oryx_marl.algorithms.base import Metrics
 from oryx_marl.networks.recurrent import RecurrentConfig, RecurrentNetwork, run_together
+from oryx_marl.ops.distributions import categorical
+from oryx_marl.ops.values import DiscreteValues
 from oryx_marl.types import Spec, Window
 
 
@@ -46,7 +44,7 @@ class ActorCritic(eqx.Module):
 
 
 @dataclass(frozen=True)
-class IndependentICQ(OfflineLearner):
+class IndependentICQ(IndependentLearner):
     """The learner."""
 
     def make_network(self, key: Array) -> ActorCritic:
@@ -64,18 +62,21 @@ class IndependentICQ(OfflineLearner):
             value_temperature=config.value_temperature,
         )
         logits, q, target_q = run_together((network.actor, network.critic, target.critic), seen)
-        return icq_loss(logits, q, target_q, window, settings)
+        return icq_loss(
+            categorical(logits, seen.legal),
+            DiscreteValues(q),
+            DiscreteValues(target_q),
+            window,
+            settings,
+        )
 
     def move_target(
         self, network: ActorCritic, target: ActorCritic, count: Int[Array, ""]
     ) -> ActorCritic:
         return copy_every(self.config.target_period, network, target, count)
 
-    def log_probs(self, weights: ActorCritic, window: Window) -> Float[Array, "B T N A"]:
-        return independent_log_probs(weights.actor, window)
-
-    def policy(self, weights: ActorCritic, greedy: bool = False) -> Policy:
-        return independent_policy(weights.actor, greedy)
+    def actor(self, weights: ActorCritic) -> RecurrentNetwork:
+        return weights.actor
 
 
 def make(config: Config, spec: Spec) -> IndependentICQ:

@@ -8,13 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from oryx_marl.algorithms._independent import (
-    IndependentConfig,
-    independent_log_probs,
-    independent_policy,
-)
-from oryx_marl.algorithms._learner import OfflineLearner, copy_every, require_discrete
-from oryx_marl.algorithms.base import Metrics, Policy
+from oryx_marl.algorithms._independent import IndependentConfig, IndependentLearner
+from oryx_marl.algorithms._learner import copy_every, require_discrete
+from oryx_marl.algorithms.base import Metrics
 from oryx_marl.networks.recurrent import RecurrentNetwork, run_together
 from oryx_marl.ops.distributions import take_action
 from oryx_marl.ops.masked import masked_mean
@@ -67,7 +63,7 @@ def loss(
 
 
 @dataclass(frozen=True)
-class ConservativeQ(OfflineLearner):
+class ConservativeQ(IndependentLearner):
     """The learner. Acting greedily is the method's own way; sampling takes Q as logits, which is
     what the penalty fits to the logged actions."""
 
@@ -85,12 +81,6 @@ class ConservativeQ(OfflineLearner):
         self, network: RecurrentNetwork, target: RecurrentNetwork, count: Int[Array, ""]
     ) -> RecurrentNetwork:
         return copy_every(self.config.target_period, network, target, count)
-
-    def log_probs(self, weights: RecurrentNetwork, window: Window) -> Float[Array, "B T N A"]:
-        return independent_log_probs(weights, window)
-
-    def policy(self, weights: RecurrentNetwork, greedy: bool = False) -> Policy:
-        return independent_policy(weights, greedy)
 
 
 def make(config: Config, spec: Spec) -> ConservativeQ:

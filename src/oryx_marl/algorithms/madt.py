@@ -9,23 +9,25 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
+from oryx_marl.algorithms._independent import draw_for_all
 from oryx_marl.algorithms._learner import (
     LearnerState,
+    OfflineConfig,
     OfflineLearner,
     require_discrete,
-    require_sane,
 )
 from oryx_marl.algorithms.base import Metrics, Policy
 from oryx_marl.algorithms.bc import clone_loss
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.gpt import GPT, GPTConfig, Trajectory
+from oryx_marl.networks.heads import family
 from oryx_marl.networks.layers import Dense
-from oryx_marl.ops.distributions import choose_each, masked_log_softmax
+from oryx_marl.ops.distributions import Distribution
 from oryx_marl.types import Observation, Spec, Window
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(OfflineConfig):
     """Settings of MADT."""
 
     network: GPTConfig = field(default_factory=GPTConfig)
@@ -37,9 +39,6 @@ class Config:
     weight_decay: float = 0.1
     """Of the matrices."""
     max_gradient_norm: float = 0.5
-
-    def __post_init__(self) -> None:
-        require_sane(self)
 
 
 class Weights(NamedTuple):
@@ -102,7 +101,8 @@ class MADT(OfflineLearner):
             returns,
             window.actions,
         )
-        return clone_loss(jax.vmap(network)(trajectory), window)
+        outputs = jax.vmap(network)(trajectory)
+        return clone_loss(family(self.spec.action).distribution(outputs, observation.legal), window)
 
     def move_target(self, network: GPT, target: Array, count: Int[Array, ""]) -> Array:
         return target
@@ -120,34 +120,45 @@ class MADT(OfflineLearner):
     def weights(self, state: LearnerState) -> Weights:
         return Weights(state.network, state.target)
 
-    def log_probs(self, weights: Weights, window: Window) -> Float[Array, "B T N A"]:
+    def distribution(
+        self, weights: Weights, window: Window, carry: Memory | None = None
+    ) -> tuple[Distribution, Memory | None]:
         """As it acts: with the highest return asked for, and memory no longer than when acting."""
         rewards = jnp.roll(window.rewards, 1, axis=1).at[:, 0].set(0)
         observation = window.observation._replace(last_rewards=rewards)
 
         def one_step(memory: Memory, inputs: tuple[Observation, Array]) -> tuple[Memory, Array]:
             observation, actions = inputs
-            memory, log_probs = _consider(weights, memory, observation)
-            return _note(memory, actions), log_probs
+            memory, outputs = _consider(weights, memory, observation)
+            return _note(memory, actions), outputs
 
-        def one_window(observation: Observation, actions: Array) -> Array:
-            start = _init_memory(weights, self.spec)
-            return jax.lax.scan(one_step, start, (observation, actions))[1]
+        def one_window(
+            start: Memory, observation: Observation, actions: Array
+        ) -> tuple[Memory, Array]:
+            return jax.lax.scan(one_step, start, (observation, actions))
 
-        return jax.vmap(one_window)(observation, window.actions)
+        start = self.policy(weights).init(len(rewards)) if carry is None else carry
+        after, outputs = jax.vmap(one_window)(start, observation, window.actions)
+        found = family(self.spec.action).distribution(outputs, observation.legal)
+        # The next window does not know the reward of this one's last step.
+        after = after._replace(remaining=after.remaining - window.rewards[:, -1])
+        return found, None if carry is None else after
 
     def policy(self, weights: Weights, greedy: bool = False) -> Policy:
+        kind = family(self.spec.action)
+
         def init(batch: int) -> Memory:
             memory = _init_memory(weights, self.spec)
             return jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape)), memory)
 
-        def step(carry: Memory, observation: Observation, key: Array) -> tuple:
-            """Actions [B, N] and log-probabilities [B, N, A]."""
-            carry, log_probs = jax.vmap(lambda *args: _consider(weights, *args))(carry, observation)
-            actions = choose_each(log_probs, greedy, key)
-            return jax.vmap(_note)(carry, actions), actions, log_probs
+        def act(carry: Memory, observation: Observation, noise: Array) -> tuple:
+            """Actions, and the distribution they come from."""
+            carry, outputs = jax.vmap(lambda *args: _consider(weights, *args))(carry, observation)
+            found = kind.distribution(outputs, observation.legal)
+            actions = found.mode() if greedy else found.sample(noise)
+            return jax.vmap(_note)(carry, actions), actions, found
 
-        return Policy(init, step)
+        return Policy(init, act, draw_for_all(kind.draw_noise, self.spec.num_agents))
 
 
 def _mark_matrices(network: GPT) -> Any:
@@ -181,7 +192,7 @@ def _asked(weights: Weights, agents: int) -> Float[Array, " N"]:
 def _consider(
     weights: Weights, memory: Memory, observation: Observation
 ) -> tuple[Memory, Float[Array, "N A"]]:
-    """Memory with this step in it, its action not yet known, and what is to be done."""
+    """Memory with this step in it, its action not yet known, and what the network says."""
     context, agents = weights.network.context, len(memory.remaining)
     told = observation.last_rewards
     remaining = memory.remaining if told is None else memory.remaining - told
@@ -200,9 +211,7 @@ def _consider(
     steps = jax.tree.map(
         lambda old, new: jnp.roll(old, -shift, axis=0).at[place].set(new), memory.steps, now
     )
-    logits = weights.network(steps)[place]
-    memory = Memory(steps, place + 1, remaining)
-    return memory, masked_log_softmax(logits, observation.legal)
+    return Memory(steps, place + 1, remaining), weights.network(steps)[place]
 
 
 def _note(memory: Memory, actions: Int[Array, " N"]) -> Memory:

@@ -9,16 +9,17 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from oryx_marl.algorithms import iicq
-from oryx_marl.algorithms._independent import independent_log_probs, independent_policy
-from oryx_marl.algorithms._learner import OfflineLearner, copy_every, require_discrete
-from oryx_marl.algorithms.base import Metrics, Policy
+from oryx_marl.algorithms._independent import IndependentLearner
+from oryx_marl.algorithms._learner import copy_every, require_discrete
+from oryx_marl.algorithms.base import Metrics
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.mixer import QMixer
-from oryx_marl.networks.recurrent import run_together
+from oryx_marl.networks.recurrent import RecurrentNetwork, run_together
 from oryx_marl.ops import icq
-from oryx_marl.ops.distributions import entropy, masked_log_softmax, take_action
+from oryx_marl.ops.distributions import Categorical, categorical
 from oryx_marl.ops.masked import masked_mean
 from oryx_marl.ops.returns import td_rows
+from oryx_marl.ops.values import DiscreteValues
 from oryx_marl.types import Spec, Window
 
 
@@ -78,8 +79,8 @@ def team_loss(
 
 
 def policy_loss(
-    logits: Float[Array, "B T N A"],
-    q: Float[Array, "B T N A"],
+    policy: Categorical,
+    q: DiscreteValues,
     shares: Float[Array, "B T N"],
     window: Window,
     temperature: float,
@@ -88,25 +89,23 @@ def policy_loss(
 
     Else the policy loss would train the mixer to look away from unlikely actions.
     """
-    observation, actions = window.observation, window.actions
-    log_probs = masked_log_softmax(logits, observation.legal)
-    imitable = observation.present & take_action(observation.legal, actions)
-    advantage = icq.own_advantage(q, log_probs, actions)
-    weights = icq.batch_weights(advantage, imitable, temperature)
-    total = icq.policy_loss(
-        take_action(log_probs, actions), jax.lax.stop_gradient(shares) * weights, imitable
-    )
+    actions = window.actions
+    labels = window.observation.present & policy.supports(actions)
+    advantage = icq.own_advantage(q, policy, actions)
+    weights = icq.batch_weights(advantage, labels, temperature)
+    shared = jax.lax.stop_gradient(shares) * weights
+    total = icq.policy_loss(policy.log_prob(actions), shared, labels)
     return total, {
         "policy_loss": total,
-        "effective_sample_size": icq.effective_sample_size(weights, imitable),
-        "max_logit": jnp.abs(logits).max(),
-        "entropy": masked_mean(entropy(log_probs), imitable),
-        "imitated_share": imitable.mean(),
+        "effective_sample_size": icq.effective_sample_size(weights, labels),
+        "max_logit": policy.largest_parameter(),
+        "entropy": masked_mean(policy.entropy(), labels),
+        "imitated_share": labels.mean(),
     }
 
 
 @dataclass(frozen=True)
-class MAICQ(OfflineLearner):
+class MAICQ(IndependentLearner):
     """The learner: it acts as I-ICQ does, and learns values of the team."""
 
     def make_network(self, key: Array) -> MixedActorCritic:
@@ -128,16 +127,16 @@ class MAICQ(OfflineLearner):
         if self.config.normalise_state:
             state = jax.nn.standardize(state)
         networks = network.agents.actor, network.agents.critic, target.agents.critic
-        logits, q, target_q = run_together(networks, seen)
+        logits, *of_critics = run_together(networks, seen)
+        q, target_q = (DiscreteValues(values) for values in of_critics)
         taken, target_taken = (
-            jnp.where(seen.present, take_action(values, window.actions), 0)
-            for values in (q, target_q)
+            jnp.where(seen.present, values.at(window.actions), 0) for values in (q, target_q)
         )
         values = TeamValues(network.mixer(taken, state), target.mixer(target_taken, state))
         critic, targets, rows = team_loss(values, window, self.config)
-        policy, metrics = policy_loss(
-            logits, q, network.mixer.shares(state), window, self.config.policy_temperature
-        )
+        shares, temperature = network.mixer.shares(state), self.config.policy_temperature
+        found = categorical(logits, seen.legal)
+        policy, metrics = policy_loss(found, q, shares, window, temperature)
         return critic + policy, {
             "loss": critic + policy,
             "critic_loss": critic,
@@ -151,11 +150,8 @@ class MAICQ(OfflineLearner):
     ) -> MixedActorCritic:
         return copy_every(self.config.target_period, network, target, count)
 
-    def log_probs(self, weights: MixedActorCritic, window: Window) -> Float[Array, "B T N A"]:
-        return independent_log_probs(weights.agents.actor, window)
-
-    def policy(self, weights: MixedActorCritic, greedy: bool = False) -> Policy:
-        return independent_policy(weights.agents.actor, greedy)
+    def actor(self, weights: MixedActorCritic) -> RecurrentNetwork:
+        return weights.agents.actor
 
 
 NO_STATE = (

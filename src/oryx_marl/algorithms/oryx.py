@@ -2,8 +2,8 @@
 Q-learning (offline, discrete actions)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -11,34 +11,33 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
-from oryx_marl.algorithms._icq import IcqSettings, icq_loss
+from oryx_marl.algorithms._autoregressive import Trunk, autoregressive_policy
+from oryx_marl.algorithms._icq import ADVANTAGES, OBJECTIVES, IcqSettings, icq_loss
 from oryx_marl.algorithms._learner import (
     LearnerState,
+    OfflineConfig,
     OfflineLearner,
     require_discrete,
-    require_sane,
 )
 from oryx_marl.algorithms._split import over_batch
 from oryx_marl.algorithms.base import Metrics, Policy
 from oryx_marl.errors import OryxError
+from oryx_marl.networks.heads import PolicyHead
 from oryx_marl.networks.layers import Head
-from oryx_marl.networks.sable import Acted, NetworkConfig, Sable
-from oryx_marl.ops.distributions import masked_log_softmax
-from oryx_marl.types import Observation, Spec, Window
+from oryx_marl.networks.sable import NetworkConfig, Sable
+from oryx_marl.ops.distributions import Distribution, categorical
+from oryx_marl.ops.values import DiscreteValues
+from oryx_marl.types import ActionSpace, Observation, Spec, Window
 
 
 @dataclass(frozen=True)
-class AutoregressiveConfig:
+class AutoregressiveConfig(OfflineConfig):
     """Settings of ICQ for agents that choose one after the other."""
 
-    batch_size: int = 64
-    """Windows per update."""
     batch_parts: int = 0
     """Parts in which the networks see a batch, to save memory (0: as few as fit); same results."""
     sequence_length: int = 20
     """Steps per window; 2 is the paper's ablation of memory."""
-    learning_rate: float = 3e-4
-    max_gradient_norm: float = 10.0
     discount: float = 0.99
     trace: float = 0.9
     """How far rewards reach back in a target: 0 one step (paper), 1 to the end of the window."""
@@ -61,7 +60,7 @@ class AutoregressiveConfig:
     """Off: every step is seen as if it were the first, when acting alone."""
 
     def __post_init__(self) -> None:
-        require_sane(self)
+        super().__post_init__()
         if self.sequence_length < 2:
             raise OryxError(f"sequence_length must be at least 2, got {self.sequence_length}")
         if self.batch_parts < 0 or (self.batch_parts and self.batch_size % self.batch_parts):
@@ -72,9 +71,16 @@ class AutoregressiveConfig:
 
     @property
     def icq(self) -> IcqSettings:
-        """Those of the settings that the loss takes."""
-        names = [entry.name for entry in fields(IcqSettings)]
-        return IcqSettings(**{name: getattr(self, name) for name in names})
+        """What the loss takes of them."""
+        return IcqSettings(
+            self.discount,
+            self.trace,
+            self.critic_weight,
+            self.policy_temperature,
+            self.value_temperature,
+            ADVANTAGES[self.advantage],
+            OBJECTIVES[self.objective],
+        )
 
 
 @dataclass(frozen=True)
@@ -84,41 +90,28 @@ class Config(AutoregressiveConfig):
     network: NetworkConfig = field(default_factory=NetworkConfig)
 
 
-class Trunk(Protocol):
-    """A sequence model over agents: Sable, or another with its two ways to run."""
-
-    def __call__(self, observation: Observation, actions: Array, ids: Array) -> tuple[Array, Array]:
-        """Encoder's and decoder's features [B, T, N, D] of logged sequences."""
-        ...
-
-    def init_memory(self) -> Any: ...
-
-    def act(self, memory: Any, observation: Observation, choose: Any, key: Array) -> Acted:
-        """One step of all agents, one after the other."""
-        ...
-
-
 class Network(eqx.Module):
     """A trunk with a policy head and a Q head on the decoder."""
 
     trunk: Trunk
-    policy_head: Head
+    policy_head: PolicyHead
     q_head: Head
 
-    def __init__(self, keys: Array, trunk: Trunk, width: int, num_actions: int) -> None:
+    def __init__(self, keys: Array, trunk: Trunk, width: int, space: ActionSpace) -> None:
         self.trunk = trunk
-        self.policy_head, self.q_head = (Head(key, width, num_actions) for key in keys)
+        self.policy_head = PolicyHead(keys[0], width, space)
+        self.q_head = Head(keys[1], width, space.size)
 
     def __call__(
         self, observation: Observation, actions: Int[Array, "B T N"], ids: Int[Array, " N"]
     ) -> tuple[Float[Array, "B T N A"], Float[Array, "B T N A"]]:
-        """Logits and one Q per action, given the logged actions of the agents before."""
+        """Outputs of both heads, given the logged actions of the agents before."""
         _, features = self.trunk(observation, actions, ids)
         return self.policy_head(features), self.q_head(features)
 
 
 Forward = Callable[[Observation, Array, Array], tuple[Array, Array]]
-"""`(observation [B, T, ...], actions [B, T, N], ids [N]) -> logits and Q, [B, T, N, A] each`."""
+"""`(observation [B, T, ...], actions [B, T, N], ids [N]) -> outputs of both heads [B, T, N, A]`."""
 
 
 def loss(
@@ -129,7 +122,8 @@ def loss(
     seen = observation if config.memory else _forget(observation)
     logits, q = network(seen, actions, ids)
     _, target_q = target(seen, actions, ids)
-    return icq_loss(logits, q, target_q, window, config.icq)
+    policy = categorical(logits, observation.legal)
+    return icq_loss(policy, DiscreteValues(q), DiscreteValues(target_q), window, config.icq)
 
 
 def _forget(observation: Observation) -> Observation:
@@ -140,10 +134,14 @@ def _forget(observation: Observation) -> Observation:
 class Oryx(OfflineLearner):
     """The learner; see algorithms/base.py for what each method promises."""
 
+    @property
+    def batch_parts(self) -> int:
+        return self.config.batch_parts
+
     def make_network(self, key: Array) -> Network:
         keys = jax.random.split(key, 3)
         trunk = self.make_trunk(keys[0])
-        return Network(keys[1:], trunk, self.config.network.width, self.spec.action.size)
+        return Network(keys[1:], trunk, self.config.network.width, self.spec.action)
 
     def make_trunk(self, key: Array) -> Trunk:
         return Sable(key, self.spec, self.config.network)
@@ -169,42 +167,42 @@ class Oryx(OfflineLearner):
     def move_target(self, network: Network, target: Network, count: Int[Array, ""]) -> Network:
         return optax.incremental_update(network, target, self.config.target_rate)
 
-    def log_probs(self, weights: Network, window: Window) -> Float[Array, "B T N A"]:
-        seen = window.observation if self.config.memory else _forget(window.observation)
-        ids = jnp.arange(self.spec.num_agents)
-        logits, q = weights(seen, window.actions, ids)
-        return masked_log_softmax(self._logits(logits, q), window.observation.legal)
-
-    def _logits(self, logits: Array, q: Array) -> Array:
-        """What actions are drawn by."""
-        is_valued = self.config.objective == "q_learning"
-        return q / self.config.policy_temperature if is_valued else logits
-
     def weights(self, state: LearnerState) -> Network:
         return state.target if self.config.act_on_average else state.network
 
+    def distribution(
+        self, weights: Network, window: Window, carry: Any = None
+    ) -> tuple[Distribution, Any]:
+        observation, ids = window.observation, jnp.arange(self.spec.num_agents)
+        seen = observation if self.config.memory else _forget(observation)
+        if carry is None:
+            _, features = weights.trunk(seen, window.actions, ids)
+        else:
+            _, features, carry = weights.trunk.resume(seen, window.actions, ids, carry)
+        return self._acting(weights, features, observation.legal), carry
+
+    def _acting(self, network: Network, features: Array, mask: Array) -> Distribution:
+        """What actions are drawn from."""
+        config, head = self.config, network.policy_head
+        policy = head.distribution(head(features), mask)
+        q = network.q_head(features)
+        return config.icq.objective.acting(policy, q, mask, config.policy_temperature)
+
     def policy(self, weights: Network, greedy: bool = False) -> Policy:
-        network = weights
+        network, config = weights, self.config
 
-        def choose(features: Array, legal: Array, key: Array) -> tuple[Array, Array]:
-            logits = self._logits(network.policy_head(features), network.q_head(features))
-            log_probs = masked_log_softmax(logits, legal)
-            action = log_probs.argmax() if greedy else jax.random.categorical(key, log_probs)
-            return action.astype(jnp.int32), log_probs
+        def choose(features: Array, mask: Array, noise: Array) -> tuple[Array, Distribution]:
+            found = self._acting(network, features, mask)
+            return found.mode() if greedy else found.sample(noise), found
 
-        def init(batch: int) -> Any:
-            memory = network.trunk.init_memory()
-            return jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape)), memory)
-
-        def step(carry: Any, observation: Observation, key: Array) -> tuple[Any, Array, Array]:
-            """Actions [B, N] and log-probabilities [B, N, A]."""
-            remembers = self.config.memory and self.config.memory_when_acting
+        def act(carry: Any, observation: Observation, noise: Array) -> tuple[Any, Array, Any]:
+            """Actions, and the distributions they come from."""
+            remembers = config.memory and config.memory_when_acting
             seen = observation if remembers else _forget(observation)
-            keys = jax.random.split(key, len(observation.reset))
-            acted = jax.vmap(lambda c, o, k: network.trunk.act(c, o, choose, k))(carry, seen, keys)
+            acted = jax.vmap(lambda c, o, n: network.trunk.act(c, o, choose, n))(carry, seen, noise)
             return acted.memory, acted.actions, acted.info
 
-        return Policy(init, step)
+        return autoregressive_policy(network.trunk, act, self.spec)
 
 
 def make(config: Config, spec: Spec) -> Oryx:

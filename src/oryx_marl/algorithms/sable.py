@@ -3,7 +3,7 @@ discrete actions). It makes the data that others learn from."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -12,25 +12,25 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int
 
+from oryx_marl.algorithms._autoregressive import autoregressive_policy
 from oryx_marl.algorithms._learner import adam_on_one_vector
 from oryx_marl.algorithms.base import Metrics, Policy
 from oryx_marl.errors import OryxError
+from oryx_marl.networks.heads import PolicyHead
 from oryx_marl.networks.layers import Head
 from oryx_marl.networks.sable import Memory, NetworkConfig, Sable
 from oryx_marl.ops import ppo
-from oryx_marl.ops.distributions import entropy, masked_log_softmax, take_action
+from oryx_marl.ops.distributions import Distribution, categorical
 from oryx_marl.ops.masked import masked_mean
 from oryx_marl.ops.returns import generalised_advantages, td_rows
 from oryx_marl.types import Experience, Observation, Spec, Window
-
-ONLINE = True
-"""It learns in an environment, not from a dataset."""
 
 
 @dataclass(frozen=True)
 class Config:
     """Settings of Sable; the defaults were chosen on T-Maze."""
 
+    online: ClassVar[bool] = True
     network: NetworkConfig = field(default_factory=NetworkConfig)
     num_envs: int = 512
     """Environments side by side."""
@@ -86,13 +86,13 @@ class Network(eqx.Module):
     """Sable with a policy head on the decoder and a value head on the encoder."""
 
     trunk: Sable
-    policy_head: Head
+    policy_head: PolicyHead
     value_head: Head
 
     def __init__(self, key: Array, spec: Spec, config: NetworkConfig) -> None:
         keys = jax.random.split(key, 3)
         self.trunk = Sable(keys[0], spec, config)
-        self.policy_head = Head(keys[1], config.width, spec.action.size)
+        self.policy_head = PolicyHead(keys[1], config.width, spec.action)
         self.value_head = Head(keys[2], config.width, 1)
 
     def __call__(
@@ -102,7 +102,7 @@ class Network(eqx.Module):
         ids: Int[Array, " N"],
         memory: Memory | None,
     ) -> tuple[Float[Array, "B T N A"], Float[Array, "B T N"]]:
-        """Logits, given the actions of the agents before, and values."""
+        """The policy's outputs, given the actions of the agents before, and values."""
         encoded, decoded = self.trunk(observation, actions, ids, memory)
         return self.policy_head(decoded), self.value_head(encoded)[..., 0]
 
@@ -177,23 +177,23 @@ def loss(
     window, rows = batch.window, batch.rows
     observation, actions = window.observation, window.actions
     logits, values = network(observation, actions, ids, batch.memory)
-    all_log_probs = masked_log_softmax(logits, observation.legal)
-    log_probs, old_log_probs = take_action(all_log_probs, actions), batch.old.log_probs
+    found = categorical(logits, observation.legal)
+    log_probs, old_log_probs = found.log_prob(actions), batch.old.log_probs
     if config.permute_agents and config.exact_ratios:
         old, _ = behaviour(observation, actions, ids, batch.memory)
-        old_log_probs = take_action(masked_log_softmax(old, observation.legal), actions)
+        old_log_probs = categorical(old, observation.legal).log_prob(actions)
 
     advantages = ppo.normalise(batch.advantages, rows, config.advantage_floor)
     policy = ppo.policy_loss(log_probs, old_log_probs, advantages, rows, config.clip)
     value = ppo.value_loss(values, batch.old.values, batch.targets, rows, config.clip)
-    spread = masked_mean(entropy(all_log_probs), rows)
+    spread = masked_mean(found.entropy(), rows)
     total = policy + config.value_weight * value - config.entropy_weight * spread
     return total, {
         "loss": total,
         "policy_loss": policy,
         "value_loss": value,
         "entropy": spread,
-        "max_logit": jnp.abs(logits).max(),
+        "max_logit": found.largest_parameter(),
         "mean_value": masked_mean(values, rows),
         "ratio_drift": masked_mean(jnp.abs(jnp.exp(log_probs - old_log_probs) - 1), rows),
         "clipped_share": ppo.clipped_share(log_probs, old_log_probs, rows, config.clip),
@@ -206,6 +206,14 @@ class SablePPO:
 
     config: Config
     spec: Spec
+
+    @property
+    def needs_returns_to_go(self) -> bool:
+        return False
+
+    @property
+    def batch_parts(self) -> None:
+        return None
 
     @property
     def batch_size(self) -> int:
@@ -266,34 +274,36 @@ class SablePPO:
     def weights(self, state: LearnerState) -> Network:
         return state.network
 
-    def log_probs(self, weights: Network, window: Window) -> Float[Array, "B T N A"]:
+    def distribution(
+        self, weights: Network, window: Window, carry: Any = None
+    ) -> tuple[Distribution, Any]:
         observation, ids = window.observation, jnp.arange(self.spec.num_agents)
-        logits, _ = weights(observation, window.actions, ids, None)
-        return masked_log_softmax(logits, observation.legal)
+        if carry is None:
+            _, features = weights.trunk(observation, window.actions, ids)
+        else:
+            _, features, carry = weights.trunk.resume(observation, window.actions, ids, carry)
+        head = weights.policy_head
+        return head.distribution(head(features), observation.legal), carry
 
     def policy(self, weights: Network, greedy: bool = False) -> Policy:
         network = weights
 
-        def choose(features: Array, legal: Array, key: Array) -> tuple[Array, Array]:
-            log_probs = masked_log_softmax(network.policy_head(features), legal)
-            action = log_probs.argmax() if greedy else jax.random.categorical(key, log_probs)
-            return action.astype(jnp.int32), log_probs[action]
+        def choose(features: Array, mask: Array, noise: Array) -> tuple[Array, Array]:
+            head = network.policy_head
+            found = head.distribution(head(features), mask)
+            action = found.mode() if greedy else found.sample(noise)
+            return action, found.log_prob(action)
 
-        def init(batch: int) -> Memory:
-            memory = network.trunk.init_memory()
-            return jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape)), memory)
-
-        def step(
-            carry: Memory, observation: Observation, key: Array
+        def act(
+            carry: Memory, observation: Observation, noise: Float[Array, "B N A"]
         ) -> tuple[Memory, Array, Decision]:
-            keys = jax.random.split(key, len(observation.reset))
-            acted = jax.vmap(lambda c, o, k: network.trunk.act(c, o, choose, k))(
-                carry, observation, keys
+            acted = jax.vmap(lambda c, o, n: network.trunk.act(c, o, choose, n))(
+                carry, observation, noise
             )
             values = network.value_head(acted.encoded)[..., 0]
             return acted.memory, acted.actions, Decision(acted.info, values)
 
-        return Policy(init, step)
+        return autoregressive_policy(network.trunk, act, self.spec)
 
 
 def make(config: Config, spec: Spec) -> SablePPO:

@@ -19,7 +19,8 @@ from oryx_marl.data.sampler import DeviceData, check_length, put_on_device, take
 from oryx_marl.data.subsample import take_episodes
 from oryx_marl.errors import OryxError
 from oryx_marl.eval import metrics
-from oryx_marl.ops.distributions import take_action
+from oryx_marl.networks.heads import LOG_STD_RANGE
+from oryx_marl.ops.distributions import SquashedNormal, unsquash
 from oryx_marl.parallel import devices
 from oryx_marl.parallel.seeds import over_seeds
 from oryx_marl.types import Window
@@ -71,8 +72,7 @@ def score(algorithm: Algorithm, weights: Any, parts: Parts) -> dict[str, Any]:
     `guess` is what the frequencies of each agent's actions among the legal ones would reach.
     """
     assert parts.hold is not None
-    needs_returns = getattr(algorithm, "needs_returns_to_go", False)
-    held = put_on_device(parts.hold, needs_returns, devices.everywhere())
+    held = put_on_device(parts.hold, algorithm.needs_returns_to_go, devices.everywhere())
     found = jax.device_get(_score(algorithm, weights, held))
     return {
         "episodes": parts.hold.num_episodes,
@@ -115,16 +115,17 @@ def _score(algorithm: Algorithm, weights: Any, data: DeviceData) -> dict[str, Ar
 def _sums(
     algorithm: Algorithm, weights: Any, window: Window, fresh: Array
 ) -> tuple[Array, Array, Array]:
-    log_probs = algorithm.log_probs(weights, window)
-    counts = window.observation.present & fresh[..., None]
-    counts &= take_action(window.observation.legal, window.actions)
-    taken = take_action(log_probs, window.actions)
-    agrees = log_probs.argmax(axis=-1) == window.actions
+    policy, _ = algorithm.distribution(weights, window)
+    counts = window.observation.present & fresh[..., None] & policy.supports(window.actions)
+    taken, agrees = policy.log_prob(window.actions), policy.agrees(window.actions)
     return jnp.where(counts, taken, 0).sum(), (agrees & counts).sum(), counts.sum()
 
 
 def guess(learn: Dataset, hold: Dataset) -> dict[str, float]:
-    """The same of a policy that only knows how often each agent took each action."""
+    """The same of a policy that only knows how often each agent took each action, or where in its
+    box."""
+    if learn.spec.action.kind == "box":
+        return _guess_in_box(learn, hold)
     size = learn.spec.action.size
     is_action = np.arange(size) == learn.actions[..., None]
     if learn.present is not None:
@@ -139,3 +140,23 @@ def guess(learn: Dataset, hold: Dataset) -> dict[str, float]:
     shares = taken[counts] / odds.sum(axis=-1)[counts]
     agreement = (odds.argmax(axis=-1) == hold.actions)[counts]
     return {"log_likelihood": float(np.log(shares).mean()), "agreement": float(agreement.mean())}
+
+
+def _guess_in_box(learn: Dataset, hold: Dataset) -> dict[str, float]:
+    """One squashed Normal for each agent, fitted to all of its actions."""
+    space = hold.spec.action
+    low, high = jnp.array(space.low, jnp.float32), jnp.array(space.high, jnp.float32)
+    means, spreads = [], []
+    for agent in range(learn.spec.num_agents):
+        here = slice(None) if learn.present is None else learn.present[:, agent]
+        x = unsquash(jnp.asarray(learn.actions[here, agent], jnp.float32), low, high)
+        means.append(x.mean(axis=0))
+        spreads.append(jnp.clip(jnp.log(x.std(axis=0) + 1e-8), *LOG_STD_RANGE))
+    policy = SquashedNormal(jnp.stack(means), jnp.stack(spreads), low, high)
+    actions = jnp.asarray(hold.actions, jnp.float32)
+    counts = np.ones(actions.shape[:2], bool) if hold.present is None else hold.present
+    likelihood, agrees = np.asarray(policy.log_prob(actions)), np.asarray(policy.agrees(actions))
+    return {
+        "log_likelihood": float(likelihood[counts].mean()),
+        "agreement": float(agrees[counts].mean()),
+    }

@@ -9,16 +9,24 @@ from jaxtyping import Array, Float, Int
 
 from oryx_marl.algorithms.base import Policy
 from oryx_marl.envs.base import Env
-from oryx_marl.errors import OryxError
 from oryx_marl.rollout import episodes as rollout
 from oryx_marl.types import Observation, Spec
 
 
 def uniform_policy(spec: Spec) -> Policy:
-    """Every agent takes each of its legal actions with the same probability."""
-    if spec.action.kind != "discrete":
-        raise OryxError("random scores are for discrete actions alone so far")
-    return Policy(init=lambda batch: (), step=_step)
+    """Every agent takes each of its legal actions, or each vector of its box, with the same
+    probability."""
+    shape, space = (spec.num_agents, spec.action.size), spec.action
+
+    def draw_noise(key: jax.Array, batch: int) -> Float[Array, "B N A"]:
+        return jax.random.uniform(key, (batch, *shape))
+
+    def act_in_box(carry: Any, observation: Observation, noise: Array) -> tuple[Any, Array, dict]:
+        low, high = jnp.array(space.low), jnp.array(space.high)
+        return carry, low + (high - low) * noise, {}
+
+    act = _act if space.kind == "discrete" else act_in_box
+    return Policy(lambda batch: (), act, draw_noise)
 
 
 @partial(jax.jit, static_argnames=("env", "episodes"))
@@ -28,9 +36,8 @@ def play(env: Env, episodes: int, key: jax.Array) -> tuple[Float[Array, " B"], I
     return played.returns, played.lengths
 
 
-def _step(
-    carry: Any, observation: Observation, key: jax.Array
+def _act(
+    carry: Any, observation: Observation, noise: Float[Array, "B N A"]
 ) -> tuple[Any, Int[Array, "B N"], dict]:
     # The largest of equally distributed numbers is equally likely to be any of them.
-    draws = jax.random.uniform(key, observation.legal.shape)
-    return carry, jnp.where(observation.legal, draws, -1).argmax(axis=-1), {}
+    return carry, jnp.where(observation.legal, noise, -1).argmax(axis=-1), {}

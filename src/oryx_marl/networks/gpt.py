@@ -9,8 +9,11 @@ import jax.numpy as jnp
 from jax.nn.initializers import lecun_normal, orthogonal
 from jaxtyping import Array, Bool, Float, Int, Num
 
+from oryx_marl.networks.heads import family
 from oryx_marl.networks.layers import Dense, require_sane_size
+from oryx_marl.networks.tokens import ActionTokens, action_tokens
 from oryx_marl.networks.transformer import Attention, FeedForward, LayerNorm
+from oryx_marl.ops.distributions import Actions
 from oryx_marl.types import Spec
 
 LONGEST = 400
@@ -46,8 +49,8 @@ class Trajectory(NamedTuple):
     step_count: Int[Array, " T"]
     returns_to_go: Float[Array, "T N"]
     """Rewards still to come, this step's included: logged, or asked for when acting."""
-    actions: Int[Array, "T N"]
-    """A step's own action is not seen before the next step."""
+    actions: Actions
+    """[T, N] ids or [T, N, A] vectors. A step's own action is not seen before the next step."""
 
 
 class Block(eqx.Module):
@@ -85,15 +88,16 @@ class GPT(eqx.Module):
     out: Dense
     config: GPTConfig = eqx.field(static=True)
     num_agents: int = eqx.field(static=True)
-    num_actions: int = eqx.field(static=True)
+    tokens: ActionTokens = eqx.field(static=True)
 
     def __init__(self, key: Array, spec: Spec, config: GPTConfig, context: int) -> None:
         encoder_key, block_key, out_key = jax.random.split(key, 3)
-        self.config, self.num_agents, self.num_actions = config, spec.num_agents, spec.action.size
+        self.config, self.num_agents = config, spec.num_agents
+        self.tokens = action_tokens(spec.action)
         width, seen = config.width, spec.num_agents if config.centralised else 1
         sizes = [spec.num_agents + seen * spec.observation_size]
         if config.tokens == "return_observation_action":
-            sizes = [1, *sizes, 1 + spec.action.size]
+            sizes = [1, *sizes, self.tokens.num_inputs]
         self.encoders = tuple(
             Dense(k, size, width, lecun_normal(), use_bias=True)
             for k, size in zip(jax.random.split(encoder_key, len(sizes)), sizes, strict=True)
@@ -104,7 +108,7 @@ class GPT(eqx.Module):
             Block(k, config) for k in jax.random.split(block_key, config.num_blocks)
         )
         self.norm = LayerNorm(width)
-        self.out = Dense(out_key, width, spec.action.size, orthogonal(0.01))
+        self.out = Dense(out_key, width, family(spec.action).num_outputs, orthogonal(0.01))
 
     @property
     def context(self) -> int:
@@ -137,10 +141,12 @@ class GPT(eqx.Module):
         ids = jnp.broadcast_to(jnp.eye(agents), (count, agents, agents))
         inputs = [jnp.concatenate([ids, features], axis=-1)]
         if self.config.tokens == "return_observation_action":
-            before = jnp.roll(trajectory.actions, 1, axis=0) + 1
-            is_first = trajectory.reset | (jnp.arange(count) == 0)
-            before = jnp.where(is_first[:, None], 0, before)
-            chosen = jax.nn.one_hot(before, 1 + self.num_actions)
+            told = self.tokens
+            before = told.encode(jnp.roll(trajectory.actions, 1, axis=0))
+            is_first = (trajectory.reset | (jnp.arange(count) == 0))[:, None]
+            is_first = jnp.broadcast_to(is_first, (count, agents))
+            before = told.where(is_first, told.nothing((count, agents)), before)
+            chosen = told.inputs(before, features.dtype)
             inputs = [trajectory.returns_to_go[..., None], *inputs, chosen]
         pairs = zip(self.encoders, inputs, strict=True)
         return jnp.stack([jnp.tanh(encoder(x)) for encoder, x in pairs], axis=2)

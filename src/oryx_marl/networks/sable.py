@@ -18,6 +18,8 @@ from jaxtyping import Array, Bool, Float, Int
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.layers import Dense, RMSNorm, SwiGLU, require_sane_size
 from oryx_marl.networks.retention import Context, MultiHeadRetention, States
+from oryx_marl.networks.tokens import ActionTokens, Codes, action_tokens, latest_codes
+from oryx_marl.ops.distributions import Actions
 from oryx_marl.ops.retention import head_decays
 from oryx_marl.types import Observation, Spec
 
@@ -59,15 +61,16 @@ class Memory(NamedTuple):
     encoder: Float[Array, "L H K K"]
     decoder_self: Float[Array, "L H K K"]
     decoder_cross: Float[Array, "L H K K"]
-    last_action: Int[Array, ""]
-    """Last present agent's action of the step before plus 1; 0 where there is none."""
+    last_action: Codes
+    """Of the last present agent in the step before."""
 
 
 class Acted(NamedTuple):
     """What one step of acting gives."""
 
     memory: Any
-    actions: Int[Array, " N"]
+    actions: Actions
+    """[N] ids or [N, A] vectors."""
     info: Any
     """What `choose` said of each agent, stacked."""
     encoded: Float[Array, "N D"]
@@ -195,21 +198,8 @@ def _stack(states: list[States]) -> BlockStates:
     return jnp.stack(kept, axis=-4) if kept else None
 
 
-Choices = Int[Array, "*B N"]
-
-
-def latest_choices(actions: Choices, present: Bool[Array, "*B N"]) -> Choices:
-    """The choice, plus 1, of the last present agent up to each, itself included; 0 if none."""
-    order = jnp.arange(actions.shape[-1])
-    latest = jax.lax.cummax(jnp.where(present, order, -1), axis=actions.ndim - 1)
-    chosen = jnp.take_along_axis(actions, jnp.maximum(latest, 0), -1) + 1
-    return jnp.where(latest >= 0, chosen, 0)
-
-
-def previous_choices(actions: Choices, present: Bool[Array, "*B N"]) -> Choices:
-    """The same of the agents before each."""
-    chosen = latest_choices(actions, present)
-    return jnp.concatenate([jnp.zeros_like(chosen[..., :1]), chosen[..., :-1]], axis=-1)
+Choose = Callable[[Array, Array, Array], tuple[Array, Any]]
+"""`(features [D], action_mask [A], noise [A]) -> (action, info)` of one agent."""
 
 
 class Sable(eqx.Module):
@@ -219,16 +209,15 @@ class Sable(eqx.Module):
     encoder_blocks: tuple[EncoderBlock, ...]
     action_rows: Dense
     decoder_blocks: tuple[DecoderBlock, ...]
-    num_actions: int = eqx.field(static=True)
+    tokens: ActionTokens = eqx.field(static=True)
     config: NetworkConfig = eqx.field(static=True)
 
     def __init__(self, key: Array, spec: Spec, config: NetworkConfig) -> None:
         keys = jax.random.split(key, 4)
         self.config = config
-        self.num_actions = spec.action.size
-        num_tokens = 1 + self.num_actions * (2 if config.remember_last_action else 1)
+        self.tokens = action_tokens(spec.action, config.remember_last_action)
         self.observation_encoder = ObservationEncoder(keys[0], spec, config)
-        self.action_rows = Dense(keys[1], num_tokens, config.width, orthogonal(2**0.5))
+        self.action_rows = Dense(keys[1], self.tokens.num_inputs, config.width, orthogonal(2**0.5))
         self.encoder_blocks = tuple(
             EncoderBlock(k, config) for k in jax.random.split(keys[2], config.num_blocks)
         )
@@ -241,12 +230,12 @@ class Sable(eqx.Module):
         head_width = self.config.width // self.config.num_heads
         shape = (self.config.num_blocks, self.config.num_heads, head_width, head_width)
         zeros = jnp.zeros(shape)
-        return Memory(zeros, zeros, zeros, jnp.zeros((), jnp.int32))
+        return Memory(zeros, zeros, zeros, self.tokens.nothing(()))
 
     def __call__(
         self,
         observation: Observation,
-        actions: Int[Array, "*B T N"],
+        actions: Actions,
         ids: Int[Array, " N"],
         memory: Memory | None = None,
     ) -> tuple[Float[Array, "*B T N D"], Float[Array, "*B T N D"]]:
@@ -254,34 +243,49 @@ class Sable(eqx.Module):
 
         The agents stand in the order in which they choose; `ids` says who they are.
         """
-        batch, reset, present = actions.shape[:-2], observation.reset, observation.present
+        encoded, decoded, _ = self._run(observation, actions, ids, memory, ends_here=True)
+        return encoded, decoded
+
+    def resume(
+        self, observation: Observation, actions: Actions, ids: Int[Array, " N"], memory: Memory
+    ) -> tuple[Float[Array, "*B T N D"], Float[Array, "*B T N D"], Memory]:
+        """The same, and the recurrent state after the last step."""
+        return self._run(observation, actions, ids, memory, ends_here=False)
+
+    def _run(
+        self,
+        observation: Observation,
+        actions: Actions,
+        ids: Int[Array, " N"],
+        memory: Memory | None,
+        ends_here: bool,
+    ) -> tuple[Float[Array, "*B T N D"], Float[Array, "*B T N D"], Any]:
+        reset, present = observation.reset, observation.present
+        batch = reset.shape[:-1]
         remembered: tuple[BlockStates, BlockStates, BlockStates] = (None, None, None)
-        last_action = jnp.zeros(batch, jnp.int32)
+        last_action = self.tokens.nothing(batch)
         if memory is not None:
             remembered, last_action = memory[:3], memory.last_action
-        context = Context(self._decays(), reset, present, ends_here=True)
+        context = Context(self._decays(), reset, present, ends_here)
         dtype = jnp.bfloat16 if self.config.precision == "bfloat16" else None
-        encoded, _ = self._encode(observation.features, ids, context, remembered[0], dtype)
-        find_tokens = self._tokens
+        encoded, encoder = self._encode(observation.features, ids, context, remembered[0], dtype)
+        find_codes = self._codes
         for _ in batch:
-            find_tokens = jax.vmap(find_tokens)
-        tokens = find_tokens(actions, present, reset, last_action)
-        decoded, _, _ = self._decode(tokens, encoded, context, *remembered[1:])
-        return encoded, decoded
+            find_codes = jax.vmap(find_codes)
+        codes, last_action = find_codes(actions, present, reset, last_action)
+        decoded, own, cross = self._decode(codes, encoded, context, *remembered[1:])
+        after = None if ends_here else Memory(encoder, own, cross, last_action)  # type: ignore[arg-type]
+        return encoded, decoded, after
 
     def act(
         self,
         memory: Memory,
         observation: Observation,
-        choose: Callable[[Array, Array, Array], tuple[Array, Any]],
-        key: Array,
+        choose: Choose,
+        noise: Float[Array, "N A"],
     ) -> Acted:
-        """One step of all agents, one after the other.
-
-        `choose(features [D], legal [A], key) -> (action, info)` decides for one agent.
-        """
-        num_agents = len(observation.present)
-        ids = jnp.arange(num_agents)
+        """One step of all agents, one after the other; `choose` decides for one agent."""
+        ids = jnp.arange(len(observation.present))
         fresh = observation.reset
         context = Context(self._decays(), fresh[None], observation.present[None])
         encoded, encoder_state = self._encode(
@@ -289,38 +293,39 @@ class Sable(eqx.Module):
         )
         # The decoder meets the agents one at a time, so its states decay once, before the first.
         kept = jnp.where(fresh, 0, self._decays())[:, None, None]
-        start = self._start_token(jnp.where(fresh, 0, memory.last_action))
+        last_action = self.tokens.where(fresh, self.tokens.nothing(()), memory.last_action)
+        start = self._start(last_action)
         memory = Memory(
             encoder_state,  # type: ignore[arg-type]
             memory.decoder_self * kept,
             memory.decoder_cross * kept,
-            jnp.where(fresh, 0, memory.last_action),
+            last_action,
         )
         undecayed = jnp.ones(self.config.num_heads)
 
         def one_agent(
             carry: tuple[Memory, Array], inputs: tuple[Array, ...]
         ) -> tuple[tuple[Memory, Array], tuple[Array, Any]]:
-            memory, token = carry
-            encoded, legal, present, key = inputs
+            memory, code = carry
+            encoded, legal, present, noise = inputs
             here = Context(undecayed, jnp.zeros(1, bool), present[None, None])
             features, self_state, cross_state = self._decode(
-                token[None, None],
+                code[None, None],
                 encoded[None, None],
                 here,
                 memory.decoder_self,
                 memory.decoder_cross,
             )
-            action, info = choose(features[0, 0], legal, key)
-            last_action = jnp.where(present, action + 1, memory.last_action)
+            action, info = choose(features[0, 0], legal, noise)
+            chosen = self.tokens.encode(action)
+            last_action = self.tokens.where(present, chosen, memory.last_action)
             memory = Memory(memory.encoder, self_state, cross_state, last_action)  # type: ignore[arg-type]
             if self.config.autoregressive:
-                token = jnp.where(present, action + 1, token)
-            return (memory, token), (action, info)
+                code = self.tokens.where(present, chosen, code)
+            return (memory, code), (action, info)
 
-        keys = jax.random.split(key, num_agents)
         (memory, _), (actions, info) = jax.lax.scan(
-            one_agent, (memory, start), (encoded[0], observation.legal, observation.present, keys)
+            one_agent, (memory, start), (encoded[0], observation.legal, observation.present, noise)
         )
         return Acted(memory, actions, info, encoded[0])
 
@@ -348,15 +353,13 @@ class Sable(eqx.Module):
 
     def _decode(
         self,
-        tokens: Int[Array, "*B T N"],
+        codes: Codes,
         encoded: Float[Array, "*B T N D"],
         context: Context,
         self_state: BlockStates,
         cross_state: BlockStates,
     ) -> tuple[Float[Array, "*B T N D"], BlockStates, BlockStates]:
-        # A one-hot product, not a lookup: its gradient is a product too, and repeats exactly.
-        one_hot = jax.nn.one_hot(tokens, len(self.action_rows.weight), dtype=encoded.dtype)
-        x = jax.nn.gelu(self.action_rows(one_hot))
+        x = jax.nn.gelu(self.action_rows(self.tokens.inputs(codes, encoded.dtype)))
         self_states, cross_states = [], []
         for index, block in enumerate(self.decoder_blocks):
             x, *states = block(
@@ -366,30 +369,34 @@ class Sable(eqx.Module):
             cross_states.append(states[1])
         return x, _stack(self_states), _stack(cross_states)
 
-    def _tokens(
+    def _codes(
         self,
-        actions: Int[Array, "T N"],
+        actions: Actions,
         present: Bool[Array, "T N"],
         reset: Bool[Array, " T"],
-        last_action: Int[Array, ""],
-    ) -> Int[Array, "T N"]:
-        """What each agent is told: the choice of the last present agent before it, plus 1."""
-        chosen = latest_choices(actions, present)
+        last_action: Codes,
+    ) -> tuple[Codes, Codes]:
+        """What each agent of a sequence is told: the action of the last present agent before it;
+        and the last action of all, to be remembered after the sequence."""
+        tokens, nothing = self.tokens, self.tokens.nothing
+        chosen = latest_codes(tokens, actions, present)
         steps = jnp.arange(len(reset))
-        acted = jax.lax.cummax(jnp.where(chosen[:, -1] > 0, steps, -1))
-        before = jnp.concatenate([jnp.full(1, -1), acted[:-1]])
+        acted = jax.lax.cummax(jnp.where(tokens.exists(chosen[:, -1]), steps, -1))
         began = jax.lax.cummax(jnp.where(reset, steps, -1))
-        carried = jnp.where((before < 0) & (began < 0), last_action, 0)
+        before = jnp.concatenate([jnp.full(1, -1), acted[:-1]])
+        carried = tokens.where((before < 0) & (began < 0), last_action, nothing(reset.shape))
         known = (before >= 0) & (before >= began)
-        lasts = jnp.where(known, chosen[before, -1], carried)
-        start = self._start_token(lasts)[:, None]
-        before = jnp.concatenate([jnp.zeros_like(start), chosen[:, :-1]], axis=1)
+        start = self._start(tokens.where(known, chosen[before, -1], carried))[:, None]
+        told = jnp.concatenate([nothing((len(reset), 1)), chosen[:, :-1]], axis=1)
         if not self.config.autoregressive:
-            before = jnp.zeros_like(before)
-        return jnp.where(before > 0, before, start)
+            told = nothing(present.shape)
+        codes = tokens.where(tokens.exists(told), told, start)
+        ended_known = (acted[-1] >= 0) & (acted[-1] >= began[-1])
+        kept = tokens.where((acted[-1] < 0) & (began[-1] < 0), last_action, nothing(()))
+        return codes, tokens.where(ended_known, chosen[acted[-1], -1], kept)
 
-    def _start_token(self, last_action: Array) -> Array:
-        """Token of whoever has nobody before it in this step."""
+    def _start(self, last_action: Codes) -> Codes:
+        """What whoever has nobody before it in this step is told."""
         if not (self.config.autoregressive and self.config.remember_last_action):
-            return jnp.zeros_like(last_action)
-        return jnp.where(last_action > 0, last_action + self.num_actions, 0)
+            return self.tokens.nothing(self.tokens.exists(last_action).shape)
+        return self.tokens.as_last(last_action)

@@ -1,7 +1,6 @@
 """A transformer over the agents of one step, without memory (Multi-Agent Transformer, Wen et al.,
 2022): the encoder sees all agents, the decoder the choices of the agents before."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,9 @@ from jax.nn.initializers import orthogonal
 from jaxtyping import Array, Bool, Float, Int
 
 from oryx_marl.networks.layers import Dense, require_sane_size
-from oryx_marl.networks.sable import Acted, previous_choices
+from oryx_marl.networks.sable import Acted, Choose
+from oryx_marl.networks.tokens import ActionTokens, Codes, action_tokens, previous_codes
+from oryx_marl.ops.distributions import Actions
 from oryx_marl.types import Observation, Spec
 
 GAIN = 1.0
@@ -154,6 +155,7 @@ class Transformer(eqx.Module):
     action_rows: Dense
     action_norm: LayerNorm
     decoder_blocks: tuple[DecoderBlock, ...]
+    tokens: ActionTokens = eqx.field(static=True)
     num_agents: int = eqx.field(static=True)
 
     def __init__(self, key: Array, spec: Spec, config: TransformerConfig) -> None:
@@ -161,9 +163,10 @@ class Transformer(eqx.Module):
         width = config.width
         inputs = spec.num_agents + spec.observation_size
         self.num_agents = spec.num_agents
+        self.tokens = action_tokens(spec.action)
         self.observation_norm = LayerNorm(inputs)
         self.observation_encoder = Dense(keys[0], inputs, width, orthogonal(2**0.5), use_bias=True)
-        self.action_rows = Dense(keys[1], 1 + spec.action.size, width, orthogonal(2**0.5))
+        self.action_rows = Dense(keys[1], self.tokens.num_inputs, width, orthogonal(2**0.5))
         self.encoded_norm, self.action_norm = LayerNorm(width), LayerNorm(width)
         self.encoder_blocks = tuple(
             EncoderBlock(k, config) for k in jax.random.split(keys[2], config.num_blocks)
@@ -177,37 +180,47 @@ class Transformer(eqx.Module):
         return ()
 
     def __call__(
-        self, observation: Observation, actions: Int[Array, "*B T N"], ids: Int[Array, " N"]
+        self, observation: Observation, actions: Actions, ids: Int[Array, " N"]
     ) -> tuple[Float[Array, "*B T N D"], Float[Array, "*B T N D"]]:
         """Encoder's and decoder's features; agents stand in the order of `ids`."""
         present = observation.present
         encoded = self._encode(observation.features, ids, present)
-        return encoded, self._decode(previous_choices(actions, present), encoded, present)
+        codes = previous_codes(self.tokens, actions, present)
+        return encoded, self._decode(codes, encoded, present)
+
+    def resume(
+        self,
+        observation: Observation,
+        actions: Actions,
+        ids: Int[Array, " N"],
+        memory: tuple[()],
+    ) -> tuple[Float[Array, "*B T N D"], Float[Array, "*B T N D"], tuple[()]]:
+        """The same; nothing is remembered."""
+        return *self(observation, actions, ids), memory
 
     def act(
         self,
         memory: tuple[()],
         observation: Observation,
-        choose: Callable[[Array, Array, Array], tuple[Array, Any]],
-        key: Array,
+        choose: Choose,
+        noise: Float[Array, "N A"],
     ) -> Acted:
         """One step of all agents, one after the other; see Sable.act."""
         present = observation.present
-        encoded = self._encode(observation.features, jnp.arange(self.num_agents), present)
+        agents = jnp.arange(self.num_agents)
+        encoded = self._encode(observation.features, agents, present)
 
-        def one_agent(
-            actions: Int[Array, " N"], inputs: tuple[Array, Array, Array]
-        ) -> tuple[Array, Any]:
-            agent, legal, key = inputs
-            tokens = previous_choices(actions, present)
-            features = self._decode(tokens, encoded, present)
-            action, info = choose(features[agent], legal, key)
+        def one_agent(actions: Actions, inputs: tuple[Array, Array, Array]) -> tuple[Array, Any]:
+            agent, legal, noise = inputs
+            codes = previous_codes(self.tokens, actions, present)
+            features = self._decode(codes, encoded, present)
+            action, info = choose(features[agent], legal, noise)
             return actions.at[agent].set(action), info
 
-        keys = jax.random.split(key, self.num_agents)
-        start = jnp.zeros(self.num_agents, jnp.int32)
-        agents = jnp.arange(self.num_agents)
-        actions, info = jax.lax.scan(one_agent, start, (agents, observation.legal, keys))
+        # What is chosen has the shape and type of one action, whatever kind it is.
+        like = jax.eval_shape(choose, encoded[0], observation.legal[0], noise[0])[0]
+        start = jnp.zeros((self.num_agents, *like.shape), like.dtype)
+        actions, info = jax.lax.scan(one_agent, start, (agents, observation.legal, noise))
         return Acted(memory, actions, info, encoded)
 
     def _encode(
@@ -225,13 +238,13 @@ class Transformer(eqx.Module):
 
     def _decode(
         self,
-        tokens: Int[Array, "*B N"],
+        codes: Codes,
         encoded: Float[Array, "*B N D"],
         present: Bool[Array, "*B N"],
     ) -> Float[Array, "*B N D"]:
-        one_hot = jax.nn.one_hot(tokens, len(self.action_rows.weight))
-        x = self.action_norm(jax.nn.gelu(self.action_rows(one_hot)))
-        count = tokens.shape[-1]
+        x = self.action_rows(self.tokens.inputs(codes, encoded.dtype))
+        x = self.action_norm(jax.nn.gelu(x))
+        count = present.shape[-1]
         seen = jnp.tril(jnp.ones((count, count), bool)) & (
             present[..., None, :] | jnp.eye(count, dtype=bool)
         )

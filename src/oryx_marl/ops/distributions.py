@@ -1,8 +1,153 @@
-"""Distributions over actions under legality masks."""
+"""Distributions over the actions of agents: ids under action masks, and vectors inside a box."""
+
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
+
+Actions = Shaped[Array, "..."]
+"""[*batch] int32 ids, or [*batch, A] float32 vectors."""
+
+EDGE = 1e-6
+"""How close to the bounds of a box, as a share of its half width, a logged action counts as inside:
+exactly at a bound the density of a squashed Normal is not finite."""
+AGREEMENT = 0.05
+"""Share of a box's width within which two actions count as the same."""
+
+
+class Distribution(Protocol):
+    """Of one action for every entry of the batch."""
+
+    def sample(self, noise: Float[Array, "*batch A"]) -> Actions:
+        """Actions, a function of the noise alone; `heads.Family.draw_noise` draws it."""
+        ...
+
+    def mode(self) -> Actions:
+        """What greedy acting does."""
+        ...
+
+    def log_prob(self, actions: Actions) -> Float[Array, "*batch"]: ...
+
+    def entropy(self) -> Float[Array, "*batch"]: ...
+
+    def supports(self, actions: Actions) -> Bool[Array, "*batch"]:
+        """Whether logged actions can be learned from: those under a false mask cannot."""
+        ...
+
+    def agrees(self, actions: Actions) -> Bool[Array, "*batch"]:
+        """Whether greedy acting does the same."""
+        ...
+
+    def largest_parameter(self) -> Float[Array, ""]:
+        """Largest |logit| or |mean|: it grows without bound when labels are impossible."""
+        ...
+
+
+class Categorical(NamedTuple):
+    """One of A actions, those under a false mask with probability 0."""
+
+    logits: Float[Array, "*batch A"]
+    mask: Bool[Array, "*batch A"]
+    log_probs: Float[Array, "*batch A"]
+
+    def sample(self, noise: Float[Array, "*batch A"]) -> Int[Array, "*batch"]:
+        """Gumbel-max: `noise` is standard Gumbel."""
+        return jnp.argmax(noise + self.log_probs, axis=-1).astype(jnp.int32)
+
+    def mode(self) -> Int[Array, "*batch"]:
+        return self.log_probs.argmax(axis=-1).astype(jnp.int32)
+
+    def log_prob(self, actions: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
+        return take_action(self.log_probs, actions)
+
+    def entropy(self) -> Float[Array, "*batch"]:
+        return entropy(self.log_probs)
+
+    def supports(self, actions: Int[Array, "*batch"]) -> Bool[Array, "*batch"]:
+        return take_action(self.mask, actions)
+
+    def agrees(self, actions: Int[Array, "*batch"]) -> Bool[Array, "*batch"]:
+        return self.mode() == actions
+
+    def largest_parameter(self) -> Float[Array, ""]:
+        return jnp.abs(self.logits).max()
+
+
+def categorical(logits: Float[Array, "*batch A"], mask: Bool[Array, "*batch A"]) -> Categorical:
+    """The distribution of given logits."""
+    return Categorical(logits, mask, masked_log_softmax(logits, mask))
+
+
+class SquashedNormal(NamedTuple):
+    """a = centre + half width · tanh(x) with x ~ Normal(mean, exp(log_std)), dimensions independent
+    (Haarnoja et al., 2018, appendix C)."""
+
+    mean: Float[Array, "*batch A"]
+    log_std: Float[Array, "*batch A"]
+    low: Float[Array, "*bounds A"]
+    high: Float[Array, "*bounds A"]
+
+    def sample(self, noise: Float[Array, "*batch A"]) -> Float[Array, "*batch A"]:
+        """`noise` is standard Normal."""
+        return self._squash(self.mean + jnp.exp(self.log_std) * noise)
+
+    def mode(self) -> Float[Array, "*batch A"]:
+        """The median, as is usual: the density itself may peak at a bound."""
+        return self._squash(self.mean)
+
+    def log_prob(self, actions: Float[Array, "*batch A"]) -> Float[Array, "*batch"]:
+        x = unsquash(actions, self.low, self.high)
+        deviation = (x - self.mean) * jnp.exp(-self.log_std)
+        normal = -0.5 * deviation**2 - self.log_std - 0.5 * np.log(2 * np.pi)
+        return jnp.sum(normal - self._log_slope(x), axis=-1)
+
+    def entropy(self) -> Float[Array, "*batch"]:
+        """H(x) + E[log da/dx]; the mean over x has no closed form: Gauss-Hermite quadrature."""
+        nodes, weights = np.polynomial.hermite_e.hermegauss(16)
+        x = self.mean[..., None] + jnp.exp(self.log_std)[..., None] * jnp.asarray(
+            nodes, jnp.float32
+        )
+        slopes = self._half_width[..., None] * (1 - jnp.tanh(x) ** 2)
+        shares = jnp.asarray(weights / weights.sum(), jnp.float32)
+        stretch = jnp.sum(shares * jnp.log(jnp.maximum(slopes, 1e-20)), axis=-1)
+        return jnp.sum(self.log_std + 0.5 * np.log(2 * np.pi * np.e) + stretch, axis=-1)
+
+    def supports(self, actions: Float[Array, "*batch A"]) -> Bool[Array, "*batch"]:
+        """All finite ones: those outside of the box are taken for the nearest inside."""
+        return jnp.isfinite(actions).all(axis=-1)
+
+    def agrees(self, actions: Float[Array, "*batch A"]) -> Bool[Array, "*batch"]:
+        """Within a twentieth of the box's width in every dimension."""
+        slack = 2 * AGREEMENT * self._half_width
+        return (jnp.abs(self.mode() - actions) <= slack).all(axis=-1)
+
+    def largest_parameter(self) -> Float[Array, ""]:
+        return jnp.abs(self.mean).max()
+
+    @property
+    def _half_width(self) -> Float[Array, "*bounds A"]:
+        return (self.high - self.low) / 2
+
+    def _squash(self, x: Float[Array, "*batch A"]) -> Float[Array, "*batch A"]:
+        # The centre plus the half width can miss a bound by rounding.
+        squashed = (self.low + self.high) / 2 + self._half_width * jnp.tanh(x)
+        return jnp.clip(squashed, self.low, self.high)
+
+    def _log_slope(self, x: Float[Array, "*batch A"]) -> Float[Array, "*batch A"]:
+        """log da/dx, without the cancellation in log(1 - tanh(x)²)."""
+        return jnp.log(self._half_width) + 2 * (np.log(2.0) - x - jax.nn.softplus(-2 * x))
+
+
+def unsquash(
+    actions: Float[Array, "*batch A"],
+    low: Float[Array, "*bounds A"],
+    high: Float[Array, "*bounds A"],
+) -> Float[Array, "*batch A"]:
+    """The x of which the squashed value is `actions`, pulled inside the bounds where it must be."""
+    share = (2 * actions - low - high) / (high - low)
+    return jnp.arctanh(jnp.clip(share, -1 + EDGE, 1 - EDGE))
 
 
 def masked_log_softmax(
@@ -27,11 +172,3 @@ def take_action(
     is_taken = jnp.arange(values.shape[-1]) == actions[..., None]
     taken = jnp.where(is_taken, values, 0)
     return taken.any(axis=-1) if values.dtype == bool else taken.sum(axis=-1)
-
-
-def choose_each(
-    log_probs: Float[Array, "*batch A"], greedy: bool, key: Array
-) -> Int[Array, "*batch"]:
-    """The likeliest action, or one drawn anew for every environment and agent."""
-    actions = log_probs.argmax(axis=-1) if greedy else jax.random.categorical(key, log_probs)
-    return actions.astype(jnp.int32)

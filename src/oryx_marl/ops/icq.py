@@ -6,11 +6,12 @@ axis is in the order of the update's permutation.
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
-from oryx_marl.ops.distributions import take_action
+from oryx_marl.ops.distributions import Actions, Distribution
 from oryx_marl.ops.masked import masked_mean
 from oryx_marl.ops.returns import PairRows, Pairs, Rows, linear_recurrence
+from oryx_marl.ops.values import ActionValues
 
 Values = Float[Array, "B T N"]
 
@@ -67,10 +68,10 @@ def td_targets(
 
 
 def own_advantage(
-    q: Float[Array, "*batch A"], log_probs: Float[Array, "*batch A"], actions: Int[Array, "*batch"]
+    q: ActionValues, policy: Distribution, actions: Actions
 ) -> Float[Array, "*batch"]:
-    """Q(a) - Σ_a π(a) Q(a): how much the logged action beats the policy's average."""
-    return take_action(q, actions) - jnp.sum(jnp.exp(log_probs) * q, axis=-1)
+    """Q(a) - E_π[Q]: how much the logged action beats the policy's average."""
+    return q.at(actions) - q.expected(policy)
 
 
 def cumulative_advantage(own: Values, present: Rows) -> Values:

@@ -29,7 +29,7 @@ def choose_axis(algorithm: Algorithm, seeds: int, devices: int) -> str | None:
     """
     if seeds % devices == 0:
         return SEEDS
-    parts = getattr(algorithm, "batch_parts", None)
+    parts = algorithm.batch_parts
     can_cut = parts is not None and algorithm.batch_size % (devices * max(parts, 1)) == 0
     return BATCH if can_cut else None
 

@@ -1,0 +1,99 @@
+"""Heads: from features to a distribution over actions.
+
+`family(space)` is the one place that asks which kind of action there is.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from oryx_marl.networks.layers import Head
+from oryx_marl.ops.distributions import Categorical, Distribution, SquashedNormal, categorical
+from oryx_marl.types import ActionSpace
+
+LOG_STD_RANGE = (-5.0, 2.0)
+"""Of a squashed Normal before it is squashed: neither a spike nor a flat line."""
+
+
+class Family(Protocol):
+    """The distributions that the actions of one space have."""
+
+    @property
+    def num_outputs(self) -> int:
+        """Numbers that a network gives for each agent."""
+        ...
+
+    def distribution(
+        self, outputs: Float[Array, "*batch K"], mask: Bool[Array, "*batch A"]
+    ) -> Distribution:
+        """The distribution that a network's outputs stand for, under action masks."""
+        ...
+
+    def draw_noise(self, key: Array, shape: tuple[int, ...]) -> Float[Array, "*shape A"]:
+        """What `Distribution.sample` turns into actions."""
+        ...
+
+
+@dataclass(frozen=True)
+class CategoricalFamily:
+    """Outputs are logits."""
+
+    num_outputs: int
+
+    def distribution(
+        self, outputs: Float[Array, "*batch A"], mask: Bool[Array, "*batch A"]
+    ) -> Categorical:
+        return categorical(outputs, mask)
+
+    def draw_noise(self, key: Array, shape: tuple[int, ...]) -> Float[Array, "*shape A"]:
+        return jax.random.gumbel(key, (*shape, self.num_outputs))
+
+
+@dataclass(frozen=True)
+class SquashedNormalFamily:
+    """Outputs are means and bounded logarithms of standard deviations; masks mean nothing."""
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    @property
+    def num_outputs(self) -> int:
+        return 2 * len(self.low)
+
+    def distribution(
+        self, outputs: Float[Array, "*batch K"], mask: Bool[Array, "*batch A"]
+    ) -> SquashedNormal:
+        mean, spread = jnp.split(outputs, 2, axis=-1)
+        least, most = LOG_STD_RANGE
+        log_std = least + (most - least) * jax.nn.sigmoid(spread)
+        return SquashedNormal(mean, log_std, jnp.array(self.low), jnp.array(self.high))
+
+    def draw_noise(self, key: Array, shape: tuple[int, ...]) -> Float[Array, "*shape A"]:
+        return jax.random.normal(key, (*shape, len(self.low)))
+
+
+def family(space: ActionSpace) -> Family:
+    """That of an action space."""
+    if space.kind == "discrete":
+        return CategoricalFamily(space.size)
+    return SquashedNormalFamily(space.low, space.high)
+
+
+class PolicyHead(Head):
+    """A Head whose outputs are those of a family."""
+
+    space: ActionSpace = eqx.field(static=True)
+
+    def __init__(self, key: Array, width: int, space: ActionSpace) -> None:
+        super().__init__(key, width, family(space).num_outputs)
+        self.space = space
+
+    def distribution(
+        self, outputs: Float[Array, "*batch K"], mask: Bool[Array, "*batch A"]
+    ) -> Distribution:
+        """What its outputs stand for."""
+        return family(self.space).distribution(outputs, mask)
