@@ -3,7 +3,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from oryx_marl.ops.distributions import entropy, masked_log_softmax, take_action
+from oryx_marl.ops.distributions import (
+    SquashedNormal,
+    categorical,
+    entropy,
+    masked_log_softmax,
+    take_action,
+)
 
 
 def test_masked_log_softmax_by_hand() -> None:
@@ -37,3 +43,60 @@ def test_entropy_ignores_illegal_actions() -> None:
 def test_take_action() -> None:
     values = jnp.arange(6.0).reshape(2, 3)
     assert take_action(values, jnp.array([2, 0])).tolist() == [2.0, 3.0]
+
+
+def test_gumbel_noise_samples_as_jax_does() -> None:
+    """So that policies act as they did before noise became an input."""
+    policy = categorical(jnp.array([[0.3, -1.0, 2.0]] * 50), jnp.array([[True, True, False]] * 50))
+    key = jax.random.key(3)
+    expected = jax.random.categorical(key, policy.log_probs)
+    found = policy.sample(jax.random.gumbel(key, policy.log_probs.shape))
+    np.testing.assert_array_equal(found, expected)
+    assert (np.asarray(found) < 2).all()
+
+
+def make_normal() -> SquashedNormal:
+    low, high = jnp.array([-1.0, 0.0]), jnp.array([1.0, 4.0])
+    return SquashedNormal(jnp.array([[0.3, -0.5]]), jnp.log(jnp.array([[0.5, 1.2]])), low, high)
+
+
+def test_squashed_normal_has_the_density_of_its_samples() -> None:
+    """log π(a) = log N(x) - log da/dx, dimension by dimension, to a mass of 1."""
+    policy = make_normal()
+    for dimension in range(2):
+        low, high = float(policy.low[dimension]), float(policy.high[dimension])
+        grid = np.linspace(low, high, 20_001)[1:-1].astype(np.float32)
+        one = SquashedNormal(*(x[..., dimension : dimension + 1] for x in policy))
+        density = np.exp(one.log_prob(jnp.asarray(grid)[:, None]))
+        assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=2e-3)
+        draws = one.sample(jax.random.normal(jax.random.key(0), (100_000, 1)))
+        middle = (grid > low + 0.25 * (high - low)) & (grid < low + 0.75 * (high - low))
+        share = ((draws > grid[middle][0]) & (draws < grid[middle][-1])).mean()
+        assert np.trapezoid(density[middle], grid[middle]) == pytest.approx(float(share), abs=6e-3)
+
+
+def test_squashed_normal_entropy_is_that_of_its_samples() -> None:
+    policy = make_normal()
+    draws = policy.sample(jax.random.normal(jax.random.key(1), (200_000, 2)))
+    assert float(policy.entropy()[0]) == pytest.approx(
+        -float(policy.log_prob(draws).mean()), abs=0.01
+    )
+
+
+def test_actions_at_the_bounds_of_a_box_can_be_learned_from() -> None:
+    policy, edge = make_normal(), jnp.array([[1.0, 0.0]])
+
+    def loss(mean: jax.Array) -> jax.Array:
+        return -policy._replace(mean=mean).log_prob(edge)[0]
+
+    assert np.isfinite(jax.value_and_grad(loss)(policy.mean)[1]).all()
+    assert policy.supports(edge).all()
+    assert not policy.supports(jnp.array([[np.nan, 0.0]])).any()
+    assert (policy.sample(jnp.array([[100.0, -100.0]])) == edge).all()
+
+
+def test_agreement_in_a_box_is_a_twentieth_of_its_width() -> None:
+    policy = make_normal()
+    near = policy.mode() + jnp.array([0.09, 0.19])
+    assert policy.agrees(near).all()
+    assert not policy.agrees(near + jnp.array([0.02, 0.0])).any()
