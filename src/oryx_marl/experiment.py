@@ -19,6 +19,7 @@ from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.quality import screen as check
 from oryx_marl.data.record.segments import Recorder
 from oryx_marl.data.sampler import check_length, put_on_device
+from oryx_marl.data.split import Split, split
 from oryx_marl.envs import base
 from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
@@ -153,8 +154,8 @@ def _run(
     spec, parts = experiment.learn_from.spec, None
     if isinstance(experiment.learn_from, Dataset):
         length = algorithm.sequence_length
-        parts = held_out.split(_clean(experiment), experiment.evaluation.hold_out, length)
-        check_length(parts.learn.num_rows, length)
+        parts = split(_clean(experiment), experiment.evaluation.hold_out, length)
+        check_length(parts.train.num_rows, length)
     source = _prepare(experiment, algorithm, folder, resume, record, parts)
     settings = experiment.train
     if not spec.environment:
@@ -183,10 +184,10 @@ def _clean(experiment: Experiment) -> Dataset:
 
 
 def _foretell(
-    algorithm: Algorithm, state: TrainState, folder: Run, parts: held_out.Parts | None
+    algorithm: Algorithm, state: TrainState, folder: Run, parts: Split[Dataset] | None
 ) -> dict[str, Any]:
     """How well the last weights foretell the episodes that were held out, if any were."""
-    if parts is None or parts.hold is None:
+    if parts is None or parts.validation is None:
         return {}
     found = held_out.score(algorithm, algorithm.weights(state.learners), parts)
     folder.write("held_out.json", found)
@@ -219,16 +220,16 @@ def _prepare(
     folder: Run,
     resume: bool,
     record: Record | None,
-    parts: held_out.Parts | None,
+    parts: Split[Dataset] | None,
 ) -> loop.Source:
     """Opens the run's folder."""
     found = experiment.learn_from
     folder.begin(experiment.describe(), resume)
     folder.write("spec.json", found.spec.to_dict())
     if parts is not None:
-        folder.write("dataset.json", stats.describe(parts.learn))
+        folder.write("dataset.json", stats.describe(parts.train))
         needs_returns = algorithm.needs_returns_to_go
-        return Logged(put_on_device(parts.learn, needs_returns, devices.everywhere()))
+        return Logged(put_on_device(parts.train, needs_returns, devices.everywhere()))
     assert not isinstance(found, Dataset)
     if record is None:
         return Live(found)

@@ -8,7 +8,7 @@ import pytest
 from planted import build_clean
 
 from oryx_marl.cli import main as cli
-from oryx_marl.data import explore as exploring
+from oryx_marl.data import view
 from oryx_marl.data.explore import (
     explore,
     find_coverage,
@@ -31,7 +31,7 @@ def test_coverage_counts_distinct_pairs_of_state_and_joint_action(build_dataset,
     assert found == {"joint_saco": 1.0, "distinct_pairs": 7, "state": "joint observation"}
     same = build_dataset(actions=actions, observations=np.zeros((7, 2, 3), np.float32))
     assert find_coverage(same)["distinct_pairs"] == 4
-    monkeypatch.setattr(exploring, "VALUES_AT_ONCE", 16)  # two rows at a time
+    monkeypatch.setattr(view, "MOST_VALUES", 16)  # two rows at a time
     assert find_coverage(same)["distinct_pairs"] == 4
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from oryx_marl.data import vault
-from oryx_marl.data import view as rows
+from oryx_marl.data import vault, view
 from oryx_marl.data.dataset import Dataset
+from oryx_marl.data.vault_view import VaultView
 from oryx_marl.errors import OryxError
 
 
@@ -32,13 +32,13 @@ def damages(content: bytes) -> Iterator[tuple[str, bytes | None]]:
             yield f"byte {place} xor {bits}", bytes(flipped)
 
 
-def read_in_stretches(folder: Path) -> Dataset:
+def read_in_chunks(folder: Path) -> Dataset:
     """As `oryx data check` reads."""
-    (part,) = rows.of_vault(folder).parts()
+    (part,) = view.parts(VaultView(folder))
     return part
 
 
-@pytest.mark.parametrize("read", [vault.read, read_in_stretches])
+@pytest.mark.parametrize("read", [vault.read, read_in_chunks])
 def test_every_damage_to_every_file_is_found_or_harmless(full_dataset, tmp_path, read):
     path = vault.write(full_dataset, tmp_path / "vault")
     expected, found = full_dataset.fingerprint(), 0

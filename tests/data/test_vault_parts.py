@@ -26,7 +26,6 @@ from oryx_marl.errors import OryxError
 def small_blocks(monkeypatch) -> int:
     """Blocks of 16 rows, and a commit after every few of them."""
     monkeypatch.setattr(_store, "BLOCK_ROWS", 16)
-    monkeypatch.setattr(vault, "BLOCK_ROWS", 16)
     monkeypatch.setattr(_store, "COMMIT_BYTES", 2000)
     return 16
 

@@ -1,4 +1,4 @@
-"""Held-out episodes: which they are, and how well their actions are foretold."""
+"""Held-out episodes: how well their actions are foretold."""
 
 import re
 from dataclasses import replace
@@ -12,6 +12,7 @@ import pytest
 from oryx_marl import experiment
 from oryx_marl.algorithms import bc
 from oryx_marl.data.dataset import Dataset
+from oryx_marl.data.split import split
 from oryx_marl.errors import OryxError
 from oryx_marl.eval import held_out
 from oryx_marl.ops.distributions import Categorical
@@ -49,41 +50,11 @@ def make_logs(episodes: int = 40, seed: int = 0) -> Dataset:
     )
 
 
-def test_whole_episodes_are_held_out_and_none_is_lost() -> None:
-    logs = make_logs()
-    parts = held_out.split(logs, 0.25, LENGTH)
-    assert parts.hold is not None
-    assert (parts.hold.num_episodes, parts.learn.num_episodes) == (10, 30)
-    both = np.concatenate([parts.learn.observations, parts.hold.observations])
-    assert sorted(map(bytes, both)) == sorted(map(bytes, logs.observations))
-    again = held_out.split(logs, 0.25, LENGTH).hold
-    assert again is not None
-    assert again.fingerprint() == parts.hold.fingerprint()
-
-
-def test_held_out_only_where_it_is_needed() -> None:
-    logs = make_logs(10)
-    assert held_out.split(logs, None, LENGTH).hold.num_episodes == 1  # type: ignore[union-attr]
-    assert held_out.split(make_logs(1), None, LENGTH).hold is None
-    assert held_out.split(logs, 0.0, LENGTH).hold is None
-    with pytest.raises(OryxError, match="leaves none of the 10 episodes"):
-        held_out.split(logs, 0.95, LENGTH)
-
-
-def test_a_window_fits_into_what_is_held_out() -> None:
-    """A tenth of ten episodes is one, of seven steps; a window of 20 takes three."""
-    logs = make_logs(10)
-    assert held_out.split(logs, None, 20).hold.num_episodes == 3  # type: ignore[union-attr]
-    assert held_out.split(logs, None, 50).hold is None  # more than half of them
-    with pytest.raises(OryxError, match="holds out 7 steps of 'logs', but a window needs 20"):
-        held_out.split(logs, 0.1, 20)
-
-
 def test_score_counts_every_logged_action_once() -> None:
     """Of a policy with known odds: 0.7 for the first action, 0.3 for the second."""
     logs = make_logs(40)
-    parts = held_out.split(logs, 0.3, LENGTH)
-    assert parts.hold is not None
+    parts = split(logs, 0.3, LENGTH)
+    assert parts.validation is not None
     algorithm = bc.make(bc.Config(sequence_length=5, batch_size=4), SPEC)
 
     class Fixed(bc.BC):
@@ -95,7 +66,7 @@ def test_score_counts_every_logged_action_once() -> None:
 
     fixed = Fixed(algorithm.config, SPEC)
     found = held_out.score(fixed, jnp.zeros(2), parts)
-    counted = parts.hold.actions[parts.hold.present]
+    counted = parts.validation.actions[parts.validation.present]
     share = (counted == 0).mean()
     expected = share * np.log(0.7) + (1 - share) * np.log(0.3)
     assert 0.3 < share < 0.7
@@ -105,19 +76,19 @@ def test_score_counts_every_logged_action_once() -> None:
 
 def test_guess_knows_frequencies_among_the_legal() -> None:
     logs = make_logs(40)
-    parts = held_out.split(logs, 0.3, LENGTH)
-    assert parts.hold is not None
-    found = held_out.guess(parts.learn, parts.hold)
+    parts = split(logs, 0.3, LENGTH)
+    assert parts.validation is not None
+    found = held_out.guess(parts.train, parts.validation)
     learned = np.stack(
         [
             np.bincount(logs_of[here], minlength=3) + 1.0
-            for logs_of, here in zip(parts.learn.actions.T, parts.learn.present.T, strict=True)
+            for logs_of, here in zip(parts.train.actions.T, parts.train.present.T, strict=True)
         ]
     )
     odds = learned[:, :2] / learned[:, :2].sum(axis=1, keepdims=True)
     wanted = [
-        np.log(odds[agent, parts.hold.actions[row, agent]])
-        for row, agent in np.argwhere(parts.hold.present)
+        np.log(odds[agent, parts.validation.actions[row, agent]])
+        for row, agent in np.argwhere(parts.validation.present)
     ]
     np.testing.assert_allclose(found["log_likelihood"], np.mean(wanted), rtol=1e-6)
 

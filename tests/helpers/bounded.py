@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from oryx_marl.data import vault
-from oryx_marl.data import view as rows
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.quality.validate import validate
+from oryx_marl.data.vault_view import VaultView
 from oryx_marl.types import ActionSpace, Spec
 
 PARTS = int(os.environ.get("PARTS", "16"))
@@ -47,9 +47,9 @@ def write(folder: Path) -> None:
 
 
 def check(folder: Path) -> None:
-    validate(rows.of_dataset(build_part(0)))  # what is needed anyway
+    validate(build_part(0))  # what is needed anyway
     before = peak()
-    source = rows.of_vault(folder)
+    source = VaultView(folder)
     found = validate(source)
     told = {
         "logged": source.num_rows * AGENTS * WIDTH * 4,

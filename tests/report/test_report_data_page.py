@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from oryx_marl.cli import main as cli
-from oryx_marl.data import view as rows
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.explore import explore
 from oryx_marl.data.quality.validate import validate
@@ -39,7 +38,7 @@ def build(name: str, kind: str = "discrete", rewards: float = 1.0) -> Dataset:
 
 
 def render(*datasets: Dataset) -> str:
-    return data_page.render([(explore(d), validate(rows.of_dataset(d))) for d in datasets])
+    return data_page.render([(explore(d), validate(d)) for d in datasets])
 
 
 class Balanced(HTMLParser):

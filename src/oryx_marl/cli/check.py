@@ -15,7 +15,8 @@ from oryx_marl.data import catalog
 from oryx_marl.data.quality.issues import SEVERITIES, Finding
 from oryx_marl.data.quality.repair import mend, mendable
 from oryx_marl.data.quality.validate import validate
-from oryx_marl.data.view import Stretch, of_vault
+from oryx_marl.data.vault_view import VaultView
+from oryx_marl.data.view import Chunk
 
 console = Console()
 errors = Console(stderr=True)
@@ -37,18 +38,18 @@ class DataCheck:
 
     def run(self) -> None:
         folder = catalog.find(self.dataset)
-        rows = of_vault(folder)
-        found = validate(rows, _watch)
+        view = VaultView(folder)
+        found = validate(view, _watch)
         copy, changes = None, {}
         if self.fix and mendable(found):
             copy = self.out or _beside(folder)
-            changes = mend(rows, found, copy)
-            rows = of_vault(copy)
-            found = validate(rows, _watch)
+            changes = mend(view, found, copy)
+            view = VaultView(copy)
+            found = validate(view, _watch)
         kinds = {finding.kind: finding.severity for finding in found}
         counts = {severity: list(kinds.values()).count(severity) for severity in SEVERITIES}
         if self.json:
-            about: dict[str, Any] = {"dataset": rows.name, "rows": rows.num_rows, "counts": counts}
+            about: dict[str, Any] = {"dataset": view.name, "rows": view.num_rows, "counts": counts}
             if self.fix:
                 about["fixed"] = {"folder": None if copy is None else str(copy), "changes": changes}
             print(json.dumps({**about, "findings": [asdict(f) for f in found]}))  # noqa: T201
@@ -57,8 +58,8 @@ class DataCheck:
                 _show_changes(copy, changes)
             _show(found)
             words = [f"{count} {name}{'s' * (count != 1)}" for name, count in counts.items()]
-            size = f"{len(rows.episode_starts):,} episodes, {rows.num_rows:,} steps"
-            _print(f"{rows.name}: {size}; kinds of fault: {', '.join(words)}")
+            size = f"{len(view.episode_starts):,} episodes, {view.num_rows:,} steps"
+            _print(f"{view.name}: {size}; kinds of fault: {', '.join(words)}")
         if counts["error"]:
             sys.exit(1)
 
@@ -70,10 +71,10 @@ def _beside(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}-fixed")
 
 
-def _watch(stretches: Iterator[Stretch], total: int) -> Iterable[Stretch]:
+def _watch(chunks: Iterator[Chunk], total: int) -> Iterable[Chunk]:
     """A bar on terminals."""
     hidden = not errors.is_terminal
-    return track(stretches, "checking", total, console=errors, transient=True, disable=hidden)
+    return track(chunks, "checking", total, console=errors, transient=True, disable=hidden)
 
 
 def _show_changes(copy: Path | None, changes: dict[str, int]) -> None:

@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.table import Table
 
 from oryx_marl.data import catalog
-from oryx_marl.data import view as rows
 from oryx_marl.data.explore import explore
 from oryx_marl.data.quality.validate import validate
 from oryx_marl.errors import OryxError
@@ -39,7 +38,7 @@ class DataInfo:
     """Print JSON."""
 
     def run(self) -> None:
-        found = explore(catalog.open(self.dataset))
+        found = explore(catalog.view(self.dataset))
         if self.json:
             print(json.dumps(found))  # noqa: T201
             return
@@ -70,8 +69,8 @@ class DataPlot:
     def run(self) -> None:
         parts = []
         for name in self.datasets:
-            dataset = catalog.open(name)
-            parts.append((explore(dataset), validate(rows.of_dataset(dataset))))
+            view = catalog.view(name)
+            parts.append((explore(view), validate(view)))
         first = parts[0][0]["name"].replace("/", "-")
         page = document.write(data_page.render(parts), self.out or Path(f"{first}.html"))
         console.print(f"written to {page}", highlight=False, soft_wrap=True)

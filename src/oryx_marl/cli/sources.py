@@ -9,6 +9,7 @@ import tyro
 from rich.console import Console
 
 from oryx_marl.data import catalog, subsample, vault
+from oryx_marl.data import view as views
 from oryx_marl.data.sources import base
 from oryx_marl.data.sources.base import Options
 from oryx_marl.errors import OryxError
@@ -99,7 +100,7 @@ class DataExport:
         if to is None:
             raise OryxError(f"say what {self.file} is to be: --to parquet, minari or vault")
         kind = {"parquet": "table", "minari": "minari", "vault": "og_marl"}[to]
-        parts = subsample.in_parts(catalog.open(self.dataset))
+        parts = views.parts(catalog.view(self.dataset))
         with counting("exporting", "steps", errors) as report:
             base.write(base.watched(parts, report), self.file, kind)
         console.print(f"wrote {self.file}", highlight=False, soft_wrap=True)
@@ -138,16 +139,17 @@ class DataSubsample:
 
     def run(self) -> None:
         folder = catalog.new_folder(self.name, self.root)
-        whole = found = catalog.open(self.dataset)
+        whole = catalog.view(self.dataset)
+        found: views.View = whole
         if self.quantiles is not None:
             found = subsample.by_return(found, *self.quantiles)
         if self.like is not None:
-            found = subsample.match_returns(found, catalog.open(self.like), self.seed, self.bins)
+            found = subsample.match_returns(found, catalog.view(self.like), self.seed, self.bins)
         if self.rows is not None:
             found = subsample.whole_episodes(found, self.rows, self.seed)
         told = {
             "subsample_of": whole.name,
-            "fingerprint": whole.fingerprint(),
+            "fingerprint": views.fingerprint(whole),
             "quantiles": None if self.quantiles is None else list(self.quantiles),
             "like": self.like,
             "bins": self.bins,
@@ -155,10 +157,13 @@ class DataSubsample:
             "seed": self.seed,
         }
         origin = {**whole.origin, "subsample": told}
-        vault.write(dataclasses.replace(found, name=self.name, origin=origin), folder)
+        named = (
+            dataclasses.replace(part, name=self.name, origin=origin) for part in views.parts(found)
+        )
+        vault.write_parts(named, folder)
+        kept, all_ = len(found.episode_starts), len(whole.episode_starts)
         console.print(
-            f"kept {found.num_episodes:,} of {whole.num_episodes:,} episodes, {found.num_rows:,} "
-            f"steps, in {folder}",
+            f"kept {kept:,} of {all_:,} episodes, {found.num_rows:,} steps, in {folder}",
             highlight=False,
             soft_wrap=True,
         )

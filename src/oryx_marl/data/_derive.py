@@ -156,20 +156,43 @@ def to_ids(actions: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(actions), actions, -1).astype(np.int32)
 
 
-def derive_episode_starts(ended: Bool[np.ndarray, "R N"]) -> Int[np.ndarray, "E"]:
-    """Row 0, and each row after one at which the last agent of an episode has ended.
+class EpisodeBorders:
+    """Where episodes begin, from the flags of all rows, which may come in pieces.
 
-    An agent that ends early does not end the episode, whether its flag is then set once or in all
-    rows that follow: the episode goes on until every agent's flag was set at least once since it
-    began. So agents that come back to life within an episode cannot be told from two episodes.
+    At row 0, and at each row after one at which the last agent of an episode has ended. An agent
+    that ends early does not end the episode, whether its flag is then set once or in all rows that
+    follow: the episode goes on until every agent's flag was set at least once since it began. So
+    agents that come back to life within an episode cannot be told from two episodes.
     """
-    starts, seen = [0], np.zeros(ended.shape[1], bool)
-    for row in np.flatnonzero(ended.any(axis=1)):
-        seen |= ended[row]
-        if seen.all():
-            starts.append(int(row) + 1)
-            seen[:] = False
-    return np.array([start for start in starts if start < len(ended)])
+
+    def __init__(self) -> None:
+        self._starts = [np.zeros(1, np.int64)]
+        self._seen: np.ndarray | None = None
+        self._num_rows = 0
+
+    def add(self, ended: Bool[np.ndarray, "R N"]) -> None:
+        """Takes in the next rows."""
+        seen = np.zeros(ended.shape[1], bool) if self._seen is None else self._seen
+        starts = []
+        for row in np.flatnonzero(ended.any(axis=1)):
+            seen |= ended[row]
+            if seen.all():
+                starts.append(self._num_rows + int(row) + 1)
+                seen[:] = False
+        self._starts.append(np.array(starts, np.int64))
+        self._seen, self._num_rows = seen, self._num_rows + len(ended)
+
+    def starts(self) -> Int[np.ndarray, "E"]:
+        """The first row of each episode."""
+        starts = np.concatenate(self._starts)
+        return starts[starts < self._num_rows]
+
+
+def derive_episode_starts(ended: Bool[np.ndarray, "R N"]) -> Int[np.ndarray, "E"]:
+    """The first row of each episode, as EpisodeBorders finds it."""
+    borders = EpisodeBorders()
+    borders.add(ended)
+    return borders.starts()
 
 
 def per_agent(values: np.ndarray, step: tuple[int, ...]) -> np.ndarray:

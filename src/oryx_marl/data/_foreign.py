@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from oryx_marl.data._derive import Arrays, Derivation, derive_episode_starts, per_agent
-from oryx_marl.data._store import BLOCK_ROWS, Store
-from oryx_marl.data.dataset import Dataset, split_episodes
+from oryx_marl.data._derive import Arrays, Derivation, EpisodeBorders, per_agent
+from oryx_marl.data._store import Store
+from oryx_marl.data.dataset import Dataset
 from oryx_marl.errors import OryxError
 
 NEEDED = ("observations", "actions", "rewards", "terminals")
@@ -20,6 +20,8 @@ NAMES = {
 """OG-MARL's names, and ours."""
 MOST_COMPRESSED = 10_000
 """How much smaller a vault can be than what it holds."""
+FLAGS_AT_ONCE = 2**22
+"""Flags of agents that are read at a time."""
 ORIGIN = {"source": "a flashbax vault without a Spec"}
 
 
@@ -30,18 +32,6 @@ def read_foreign(store: Store, structure: Mapping[str, Any], name: str) -> Datas
     derivation = Derivation(name, ORIGIN)
     derivation.add(arrays)
     return derivation.finish(arrays, vault.episode_starts())
-
-
-def foreign_parts(
-    store: Store, structure: Mapping[str, Any], name: str, part_rows: int = BLOCK_ROWS // 4
-) -> Iterator[Dataset]:
-    """The same in parts of whole episodes with about `part_rows` rows, one at a time."""
-    vault = ForeignVault(store, structure, name)
-    derivation = Derivation(name, ORIGIN)
-    for start in range(0, vault.rows, part_rows):
-        derivation.add(vault.read(start, min(start + part_rows, vault.rows)))
-    for part in split_episodes(vault.episode_starts(), vault.rows, part_rows):
-        yield derivation.finish(vault.read(part.rows.start, part.rows.stop), part.starts)
 
 
 class ForeignVault:
@@ -77,14 +67,18 @@ class ForeignVault:
         return {name: self._read(name, start, stop) for name in self._leaves}
 
     def episode_starts(self) -> np.ndarray:
-        """Where episodes begin, after the flags of all rows."""
+        """Where episodes begin, after the flags of all rows, which are read piece by piece."""
         names = [name for name in ("terminals", "truncations") if name in self._leaves]
-        flags = [self._read(name, 0, self.rows) != 0 for name in names]
-        agents = max((flag.shape[1] for flag in flags if flag.ndim > 1), default=1)
-        step = (self.rows, agents)
-        return derive_episode_starts(
-            np.logical_or.reduce([per_agent(flag, step) for flag in flags])
-        )
+        first = [self._read(name, 0, 1) for name in names]
+        agents = max((flag.shape[1] for flag in first if flag.ndim > 1), default=1)
+        borders = EpisodeBorders()
+        size = max(1, FLAGS_AT_ONCE // agents)
+        for start in range(0, self.rows, size):
+            stop = min(start + size, self.rows)
+            flags = [self._read(name, start, stop) != 0 for name in names]
+            step = (stop - start, agents)
+            borders.add(np.logical_or.reduce([per_agent(flag, step) for flag in flags]))
+        return borders.starts()
 
     def _read(self, name: str, start: int, stop: int) -> np.ndarray:
         return self._store.read_unknown(f"{self._leaves[name]}.", stop, start)

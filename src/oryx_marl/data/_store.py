@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import tensorstore as ts
 from oryx_marl.data.dataset import to_bytes
 
 BLOCK_ROWS = 65_536
-"""Rows that are written, and hashed, at a time."""
+"""Rows that are written, and hashed, at a time; fewer where rows are wide."""
+BLOCK_BYTES = 2**27
+"""Most that the blocks of all arrays together have."""
 CHUNK_BYTES = 2**20
 COMMIT_BYTES = 2**28
 """Most that is held back to be written in one go: few files, bounded memory."""
@@ -24,16 +27,18 @@ MOST_ROWS = np.iinfo(np.int32).max
 class Store:
     """One database in a folder. Arrays are read into host memory, never onto an accelerator."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, cache_bytes: int = 0) -> None:
         # A context of its own, so that no earlier state of the folder is remembered. Syncing is
         # left to whoever writes, who does it once at the end.
-        self._context = ts.Context({"file_io_sync": False})
+        cache = {"total_bytes_limit": cache_bytes}
+        self._context = ts.Context({"file_io_sync": False, "cache_pool": cache})
         self._database: dict[str, Any] = {
             "driver": "ocdbt",
             "base": {"driver": "file", "path": f"{folder.absolute()}/"},
         }
         self._transaction = ts.Transaction()
         self._pending_bytes = 0
+        self._opened: dict[str, Any] = {}
 
     def names(self) -> list[str]:
         """The arrays that are there."""
@@ -45,9 +50,12 @@ class Store:
         files = Path(self._database["base"]["path"]).rglob("*")
         return sum(file.stat().st_size for file in files if file.is_file())
 
-    def create(self, name: str, block: np.ndarray, level: int) -> tuple[Any, list[int]]:
+    def create(
+        self, name: str, block: np.ndarray, level: int, block_rows: int = BLOCK_ROWS
+    ) -> tuple[Any, list[int]]:
         """A new array that can grow, still empty, made for its first block; and its chunk shape."""
-        chunks = [1, _choose_chunk_rows(block), *(max(1, size) for size in block.shape[1:])]
+        rows = _choose_chunk_rows(block, block_rows)
+        chunks = [1, rows, *(max(1, size) for size in block.shape[1:])]
         metadata = {"chunks": chunks, "compressor": {"id": "zstd", "level": level}}
         shape = (1, GROWING_ROWS, *block.shape[1:])
         return self._open(name, shape, block.dtype.name, metadata=metadata, create=True), chunks
@@ -89,13 +97,18 @@ class Store:
     ) -> np.ndarray:
         """Rows `start` to `shape[0]` of an array of which everything is known; TensorStore raises
         if it differs."""
-        stored = (1, GROWING_ROWS, *shape[1:])
-        array = self._open(name, stored, dtype, metadata={"chunks": chunks}, open=True)
-        return np.asarray(array[0, start : shape[0]].read().result())
+        if name not in self._opened:
+            stored = (1, GROWING_ROWS, *shape[1:])
+            self._opened[name] = self._open(
+                name, stored, dtype, metadata={"chunks": chunks}, open=True
+            )
+        return np.asarray(self._opened[name][0, start : shape[0]].read().result())
 
     def read_unknown(self, name: str, stop: int, start: int = 0) -> np.ndarray:
         """Rows of an array of which only the name is known."""
-        array = self._open(name, None, None, open=True)
+        if name not in self._opened:
+            self._opened[name] = self._open(name, None, None, open=True)
+        array = self._opened[name]
         if array.rank < 2 or array.shape[0] != 1 or array.shape[1] < stop:
             raise ValueError(f"array {name} has shape {array.shape}, not (1, {stop} or more, ...)")
         return np.asarray(array[0, start:stop].read().result())
@@ -114,8 +127,11 @@ class Store:
 class GrowingArray:
     """A new array in a Store: takes rows in any portions, writes and hashes them in blocks."""
 
-    def __init__(self, store: Store, name: str, like: np.ndarray, level: int) -> None:
+    def __init__(
+        self, store: Store, name: str, like: np.ndarray, block_rows: int, level: int
+    ) -> None:
         self._store, self._name, self._level = store, name, level
+        self._block_rows = block_rows
         self._held = np.empty((0, *like.shape[1:]), like.dtype.newbyteorder("="))
         self._num_held = 0
         self._num_written = 0
@@ -130,11 +146,11 @@ class GrowingArray:
     def append(self, rows: np.ndarray) -> None:
         """Adds rows after those before; what does not fill a block is copied and held back."""
         while len(rows):
-            if self._num_held == 0 and len(rows) >= BLOCK_ROWS:
-                taken = BLOCK_ROWS
+            if self._num_held == 0 and len(rows) >= self._block_rows:
+                taken = self._block_rows
                 self._write(rows[:taken].astype(self.dtype, copy=False))
             else:
-                taken = min(len(rows), BLOCK_ROWS - self._num_held)
+                taken = min(len(rows), self._block_rows - self._num_held)
                 self._hold(rows[:taken])
             rows = rows[taken:]
 
@@ -153,12 +169,12 @@ class GrowingArray:
         """Copies rows into the block that is being filled."""
         filled = self._num_held + len(rows)
         if filled > len(self._held):
-            longer = min(max(filled, 2 * len(self._held)), BLOCK_ROWS)
+            longer = min(max(filled, 2 * len(self._held)), self._block_rows)
             # In place, so that it is never there twice; no view of it is left from before.
             self._held.resize((longer, *self._held.shape[1:]), refcheck=False)
         self._held[self._num_held : filled] = rows
         self._num_held = filled
-        if filled == BLOCK_ROWS:
+        if filled == self._block_rows:
             self._flush()
 
     def _flush(self) -> None:
@@ -167,7 +183,9 @@ class GrowingArray:
 
     def _write(self, block: np.ndarray) -> None:
         if self._array is None:  # the first block is full, or all there is: it decides the chunks
-            self._array, self._chunks = self._store.create(self._name, block, self._level)
+            self._array, self._chunks = self._store.create(
+                self._name, block, self._level, self._block_rows
+            )
         self._store.write(self._array, self._num_written, block)
         self._hashes.append(hash_rows(block))
         self._num_written += len(block)
@@ -178,9 +196,21 @@ def hash_rows(rows: np.ndarray) -> str:
     return hashlib.sha256(to_bytes(rows)).hexdigest()
 
 
-def _choose_chunk_rows(block: np.ndarray) -> int:
+def choose_block_rows(arrays: Iterable[np.ndarray]) -> int:
+    """Rows of which the blocks of all arrays together have at most BLOCK_BYTES: a power of two."""
+    row_bytes = sum(array.nbytes // len(array) for array in arrays)
+    fitting = max(1, BLOCK_BYTES // max(1, row_bytes))
+    return min(BLOCK_ROWS, 1 << (fitting.bit_length() - 1))
+
+
+def to_dtype(name: str) -> np.dtype:
+    """The type of an array in memory, by the name that it is stored with."""
+    return ts.dtype(name).numpy_dtype
+
+
+def _choose_chunk_rows(block: np.ndarray, block_rows: int) -> int:
     """Rows of about 1 MiB: a power of two, so that no chunk lies in two blocks."""
     row_bytes = max(1, block.nbytes // len(block))
-    fitting = min(max(1, CHUNK_BYTES // row_bytes), BLOCK_ROWS)
+    fitting = min(max(1, CHUNK_BYTES // row_bytes), block_rows)
     needed = 1 << (len(block) - 1).bit_length()
     return min(1 << (fitting.bit_length() - 1), needed)

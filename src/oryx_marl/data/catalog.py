@@ -15,6 +15,7 @@ from oryx_marl import registry
 from oryx_marl.data import vault
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.hub import archives as hub
+from oryx_marl.data.vault_view import VaultView
 from oryx_marl.envs import base
 from oryx_marl.errors import OryxError
 from oryx_marl.recipes.base import TRAINING, Recipe, Request
@@ -58,6 +59,11 @@ def names(root: Path | None = None) -> list[Entry]:
 def open(name_or_path: str | Path, root: Path | None = None) -> Dataset:
     """The dataset in a folder, or of a name (see `find`)."""
     return vault.read(find(name_or_path, root))
+
+
+def view(name_or_path: str | Path, root: Path | None = None) -> VaultView:
+    """The same without reading it: of any size, in pieces."""
+    return VaultView(find(name_or_path, root))
 
 
 def find(name_or_path: str | Path, root: Path | None = None) -> Path:

@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,26 @@ from jaxtyping import Bool, Int, Num
 
 from oryx_marl.errors import OryxError
 from oryx_marl.types import Spec
+
+PER_EPISODE = ("episode_starts", "final_observations")
+"""Arrays with one entry per episode; all others have one per logged step."""
+
+
+class ArrayInfo(NamedTuple):
+    """Type and shape of an array."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+
+    @property
+    def row_size(self) -> int:
+        """Numbers in one row."""
+        return int(np.prod(self.shape[1:], dtype=np.int64))
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row."""
+        return self.row_size * self.dtype.itemsize
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,14 +115,45 @@ class Dataset:
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
 
+    @property
+    def layout(self) -> dict[str, ArrayInfo]:
+        """Type and shape of every array that is there, by name."""
+        return {name: ArrayInfo(array.dtype, array.shape) for name, array in self.arrays().items()}
+
+    def read(
+        self, start: int, stop: int, names: Collection[str] | None = None
+    ) -> dict[str, np.ndarray]:
+        """Rows from `start` to before `stop` of all arrays, or of those of `names` that exist."""
+        return {
+            name: array[start:stop]
+            for name, array in self.arrays().items()
+            if name not in PER_EPISODE and (names is None or name in names)
+        }
+
+    def read_final(self, first: int, last: int) -> np.ndarray | None:
+        """Final observations of the episodes from `first` to before `last`, if there are any."""
+        final = self.final_observations
+        return None if final is None else final[first:last]
+
+    def verify(self, names: Collection[str] | None = None) -> None:
+        """Nothing to do: what is in memory was verified when it was read."""
+
     def fingerprint(self) -> str:
-        """SHA-256 of the arrays and the Spec: equal for equal data, wherever it is stored."""
-        spec = json.dumps(self.spec.to_dict(), sort_keys=True)
-        digest = hashlib.sha256(spec.encode())
-        for name, array in sorted(self.arrays().items()):
-            digest.update(f"{name} {array.dtype.name} {array.shape}".encode())
-            digest.update(to_bytes(array))
-        return digest.hexdigest()
+        """SHA-256 of the arrays and the Spec: equal for equal data, wherever it is stored.
+
+        Computed once, so from then on the arrays of this dataset are read-only.
+        """
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        for name, array in self.arrays().items():
+            # A view of its own, so that whoever made the array can still write to it.
+            frozen = array.view()
+            frozen.flags.writeable = False
+            object.__setattr__(self, name, frozen)
+        arrays = self.arrays()
+        return hash_arrays(self.spec, self.layout, lambda name: [arrays[name]])
 
     def locate(self, row: int) -> tuple[int, int]:
         """(episode, step) of a row."""
@@ -126,6 +178,21 @@ def split_episodes(starts: np.ndarray, rows: int, part_rows: int) -> Iterator[Pa
         begin, end = int(starts[first]), int(starts[last]) if last < len(starts) else rows
         yield Part(slice(first, last), slice(begin, end), starts[first:last] - begin)
         first = last
+
+
+def hash_arrays(
+    spec: Spec,
+    layout: Mapping[str, ArrayInfo],
+    pieces: Callable[[str], Iterable[np.ndarray]],
+) -> str:
+    """The fingerprint of a dataset, whose arrays may come in pieces, one array after another."""
+    digest = hashlib.sha256(json.dumps(spec.to_dict(), sort_keys=True).encode())
+    for name in sorted(layout):
+        dtype, shape = layout[name]
+        digest.update(f"{name} {dtype.name} {shape}".encode())
+        for piece in pieces(name):
+            digest.update(to_bytes(piece))
+    return digest.hexdigest()
 
 
 def to_bytes(array: np.ndarray) -> memoryview:

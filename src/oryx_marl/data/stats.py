@@ -1,28 +1,40 @@
 """What is in a dataset, in numbers that fit into JSON."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool
 
-from oryx_marl.data.dataset import Dataset
+from oryx_marl.data import view as views
+from oryx_marl.data.view import Chunk, View
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 MOST_BINS = 20
+COUNTED = ("terminals", "truncations", "actions", "legal", "present")
+"""Arrays that are counted row by row."""
 
 
-def describe(dataset: Dataset) -> dict[str, Any]:
-    """Size, returns, lengths, endings and actions of a dataset."""
-    returns, lengths = dataset.episode_returns, dataset.episode_lengths
+def describe(view: View, fingerprint: str | None = None) -> dict[str, Any]:
+    """Size, returns, lengths, endings and actions of a dataset.
+
+    Its fingerprint is computed unless it is given.
+    """
+    returns, lengths = views.episode_returns(view), views.episode_lengths(view)
     finite = returns[np.isfinite(returns)]
+    endings, actions, choices = _Endings(view), _Actions(view), _Choices(view)
+    for chunk in views.chunks(view, COUNTED):
+        for counter in (endings, actions, choices):
+            counter.add(chunk)
     return {
-        "name": dataset.name,
-        "fingerprint": dataset.fingerprint(),
-        "transitions": dataset.num_rows,
-        "episodes": dataset.num_episodes,
-        "agents": list(dataset.spec.agents),
-        "observation_width": dataset.spec.observation_size,
-        "actions": {"kind": dataset.spec.action.kind, "size": dataset.spec.action.size},
-        "action_names": dataset.origin.get("action_names"),
+        "name": view.name,
+        "fingerprint": fingerprint or views.fingerprint(view),
+        "transitions": view.num_rows,
+        "episodes": len(view.episode_starts),
+        "agents": list(view.spec.agents),
+        "observation_width": view.spec.observation_size,
+        "actions": {"kind": view.spec.action.kind, "size": view.spec.action.size},
+        "action_names": view.origin.get("action_names"),
         "returns": _summarise(finite),
         "non_finite_returns": int(returns.size - finite.size),
         "lengths": {
@@ -31,15 +43,15 @@ def describe(dataset: Dataset) -> dict[str, Any]:
             "max": int(lengths.max()),
         },
         "histogram": make_histogram(finite),
-        "endings": _share_endings(dataset),
-        "action_counts": _count_actions(dataset),
-        "share_with_choice": _share_with_choice(dataset),
+        "endings": endings.shares(),
+        "action_counts": actions.counts(),
+        "share_with_choice": choices.share(),
     }
 
 
-def first_agent_returns(dataset: Dataset) -> np.ndarray:
+def first_agent_returns(view: View) -> np.ndarray:
     """Of each episode; the paper's statistics are of these."""
-    return np.add.reduceat(dataset.rewards[:, 0].astype(np.float64), dataset.episode_starts)
+    return views.sum_rewards(view, lambda rewards: rewards[:, 0].astype(np.float64))
 
 
 def make_histogram(values: np.ndarray) -> dict[str, list]:
@@ -78,39 +90,84 @@ def _summarise(values: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _share_endings(dataset: Dataset) -> dict[str, float]:
-    """Shares of episodes: all agents reached a terminal, else some were cut off, else neither."""
-    starts = dataset.episode_starts
-    terminal = np.logical_or.reduceat(dataset.terminals, starts, axis=0).all(axis=1)
-    cut = np.logical_or.reduceat(dataset.truncations, starts, axis=0).any(axis=1) & ~terminal
-    return {
-        "terminal": float(terminal.mean()),
-        "truncated": float(cut.mean()),
-        "neither": float((~terminal & ~cut).mean()),
-    }
+class _Endings:
+    """How episodes end; one may reach over several chunks."""
+
+    def __init__(self, view: View) -> None:
+        self._num_episodes = len(view.episode_starts)
+        self._num_terminal = self._num_cut = 0
+        self._terminal = self._cut = np.zeros(view.spec.num_agents, bool)
+
+    def add(self, chunk: Chunk) -> None:
+        terminal = np.logical_or.reduceat(chunk.arrays["terminals"], chunk.episode_starts, axis=0)
+        cut = np.logical_or.reduceat(chunk.arrays["truncations"], chunk.episode_starts, axis=0)
+        if chunk.first_step:
+            terminal[0] |= self._terminal
+            cut[0] |= self._cut
+        self._terminal, self._cut = terminal[-1].copy(), cut[-1].copy()
+        complete = len(terminal) - (not chunk.is_last[-1])
+        is_terminal = terminal[:complete].all(axis=1)
+        self._num_terminal += int(is_terminal.sum())
+        self._num_cut += int((cut[:complete].any(axis=1) & ~is_terminal).sum())
+
+    def shares(self) -> dict[str, float]:
+        """Of episodes: all agents reached a terminal, else some were cut off, else neither."""
+        neither = self._num_episodes - self._num_terminal - self._num_cut
+        return {
+            "terminal": self._num_terminal / self._num_episodes,
+            "truncated": self._num_cut / self._num_episodes,
+            "neither": neither / self._num_episodes,
+        }
 
 
-def _count_actions(dataset: Dataset) -> list[list[int]] | None:
-    """[N, A] how often each present agent took each action; None if actions are no ids."""
-    if dataset.spec.action.kind == "box":
-        return None
-    ids = np.arange(dataset.spec.action.size)
-    present = _present(dataset)
-    agents = range(dataset.spec.num_agents)
-    taken = [dataset.actions[present[:, agent], agent] for agent in agents]
-    return [[int((actions == id_).sum()) for id_ in ids] for actions in taken]
+class _Actions:
+    """How often each present agent took each action."""
+
+    def __init__(self, view: View) -> None:
+        action = view.spec.action
+        self._is_box, self._size = action.kind == "box", action.size
+        self._counts = np.zeros((view.spec.num_agents, 0 if self._is_box else action.size), int)
+
+    def add(self, chunk: Chunk) -> None:
+        if self._is_box:
+            return
+        actions, present = chunk.arrays["actions"], find_present(chunk.arrays)
+        is_id = present & (actions >= 0) & (actions < self._size) & (actions == np.floor(actions))
+        for agent, counts in enumerate(self._counts):
+            taken = actions[is_id[:, agent], agent].astype(np.int64)
+            counts += np.bincount(taken, minlength=self._size)
+
+    def counts(self) -> list[list[int]] | None:
+        """[N, A]; None if actions are no ids."""
+        return None if self._is_box else self._counts.tolist()
 
 
-def _share_with_choice(dataset: Dataset) -> float | None:
-    """Share of present agents' steps with more than one legal action; None if there are no ids."""
-    if dataset.spec.action.kind == "box":
-        return None
-    if dataset.legal is None:
-        return float(dataset.spec.action.size > 1)
-    present = _present(dataset)
-    has_choice = dataset.legal.sum(axis=-1) > 1
-    return float(has_choice[present].mean()) if present.any() else None
+class _Choices:
+    """How often present agents had more than one legal action."""
+
+    def __init__(self, view: View) -> None:
+        self._action = view.spec.action
+        self._has_masks = "legal" in view.layout
+        self._num_choices = self._num_steps = 0
+
+    def add(self, chunk: Chunk) -> None:
+        if self._has_masks and self._action.kind == "discrete":
+            present = find_present(chunk.arrays)
+            has_choice = chunk.arrays["legal"].sum(axis=-1) > 1
+            self._num_choices += int((has_choice & present).sum())
+            self._num_steps += int(present.sum())
+
+    def share(self) -> float | None:
+        """Share of present agents' steps; None if actions are no ids or nobody is there."""
+        if self._action.kind == "box":
+            return None
+        if not self._has_masks:
+            return float(self._action.size > 1)
+        return self._num_choices / self._num_steps if self._num_steps else None
 
 
-def _present(dataset: Dataset) -> np.ndarray:
-    return np.ones(dataset.rewards.shape, bool) if dataset.present is None else dataset.present
+def find_present(arrays: Mapping[str, np.ndarray]) -> Bool[np.ndarray, "R N"]:
+    """Which agents take part in each of some rows."""
+    if "present" in arrays:
+        return arrays["present"]
+    return np.ones(arrays["actions"].shape[:2], bool)

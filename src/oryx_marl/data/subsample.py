@@ -1,4 +1,7 @@
-"""Smaller datasets of whole episodes."""
+"""Smaller datasets of whole episodes: a Dataset of a Dataset, a view of any other view.
+
+Which episodes are taken depends on lengths and returns alone, so of a view nothing else is read.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -6,16 +9,17 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Int
 
-from oryx_marl.data.dataset import Dataset, split_episodes
+from oryx_marl.data.dataset import PER_EPISODE, Dataset, split_episodes
+from oryx_marl.data.view import AnyView, EpisodeSubset, View, episode_lengths, episode_returns
 from oryx_marl.errors import OryxError
 
 
-def whole_episodes(dataset: Dataset, rows: int, seed: int) -> Dataset:
+def whole_episodes(view: AnyView, rows: int, seed: int) -> AnyView:
     """Episodes drawn at random without replacement until `rows` steps are reached, in their order.
 
     All of them where the dataset is not larger.
     """
-    return take_episodes(dataset, draw(dataset.episode_lengths, rows, seed))
+    return take_episodes(view, draw(episode_lengths(view), rows, seed))
 
 
 def draw(lengths: Int[np.ndarray, " episodes"], rows: int, seed: int) -> Int[np.ndarray, " chosen"]:
@@ -33,25 +37,31 @@ def in_parts(dataset: Dataset, rows: int = 65_536) -> Iterator[Dataset]:
         yield take_episodes(dataset, np.arange(dataset.num_episodes)[part.episodes])
 
 
-def take_episodes(dataset: Dataset, episodes: Int[np.ndarray, " chosen"]) -> Dataset:
+def take_episodes(view: AnyView, episodes: Int[np.ndarray, " chosen"]) -> AnyView:
     """The given episodes, in the given order."""
+    if isinstance(view, Dataset):
+        return _copy_episodes(view, episodes)
+    return EpisodeSubset(view, episodes)
+
+
+def _copy_episodes(dataset: Dataset, episodes: Int[np.ndarray, " chosen"]) -> Dataset:
+    """The given episodes, in memory."""
     starts, lengths = dataset.episode_starts[episodes], dataset.episode_lengths[episodes]
     new_starts = np.append(0, np.cumsum(lengths)[:-1])
     rows = np.repeat(starts - new_starts, lengths) + np.arange(lengths.sum())
     arrays = {}
     for name, array in dataset.arrays().items():
-        is_per_episode = name in ("episode_starts", "final_observations")
-        arrays[name] = array[episodes] if is_per_episode else array[rows]
+        arrays[name] = array[episodes] if name in PER_EPISODE else array[rows]
     arrays["episode_starts"] = new_starts.astype(dataset.episode_starts.dtype)
     return replace(dataset, **arrays)
 
 
-def by_return(dataset: Dataset, low: float, high: float) -> Dataset:
+def by_return(view: AnyView, low: float, high: float) -> AnyView:
     """The episodes whose return lies between two quantiles of all returns, both included."""
     require_quantiles(low, high)
-    returns = dataset.episode_returns
+    returns = episode_returns(view)
     lowest, highest = np.quantile(returns, [low, high], method="inverted_cdf")
-    return take_episodes(dataset, np.flatnonzero((returns >= lowest) & (returns <= highest)))
+    return take_episodes(view, np.flatnonzero((returns >= lowest) & (returns <= highest)))
 
 
 def require_quantiles(low: float, high: float) -> None:
@@ -60,22 +70,23 @@ def require_quantiles(low: float, high: float) -> None:
         raise OryxError(f"quantiles must satisfy 0 <= low < high <= 1, not {low} and {high}")
 
 
-def match_returns(dataset: Dataset, other: Dataset, seed: int, bins: int = 20) -> Dataset:
+def match_returns(view: AnyView, other: View, seed: int, bins: int = 20) -> AnyView:
     """Episodes drawn at random so that their returns are distributed as those of `other`.
 
     As many as possible: each of `bins` equal ranges of the other's returns gets its share of the
     episodes, without replacement, up to rounding.
     """
-    edges = np.histogram_bin_edges(other.episode_returns, bins)
-    wanted = np.histogram(other.episode_returns, edges)[0]
-    returns = dataset.episode_returns
+    others = episode_returns(other)
+    edges = np.histogram_bin_edges(others, bins)
+    wanted = np.histogram(others, edges)[0]
+    returns = episode_returns(view)
     place = np.clip(np.searchsorted(edges, returns, side="right") - 1, 0, len(wanted) - 1)
     place = np.where((returns < edges[0]) | (returns > edges[-1]), -1, place)
     found = np.bincount(place[place >= 0], minlength=len(wanted))
     if lacking := np.flatnonzero((wanted > 0) & (found == 0)).tolist():
         share = wanted[lacking[0]] / wanted.sum()
         raise OryxError(
-            f"no episode of '{dataset.name}' has a return from {edges[lacking[0]]:.4g} to "
+            f"no episode of '{view.name}' has a return from {edges[lacking[0]]:.4g} to "
             f"{edges[lacking[0] + 1]:.4g}, but {share:.1%} of those of '{other.name}' have; "
             "match with fewer bins, or with other data"
         )
@@ -88,5 +99,5 @@ def match_returns(dataset: Dataset, other: Dataset, seed: int, bins: int = 20) -
         for bin_, count in enumerate(counts)
     ]
     if not counts.sum():
-        raise OryxError(f"'{dataset.name}' has too few episodes to match '{other.name}'")
-    return take_episodes(dataset, np.sort(np.concatenate(chosen)))
+        raise OryxError(f"'{view.name}' has too few episodes to match '{other.name}'")
+    return take_episodes(view, np.sort(np.concatenate(chosen)))

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from oryx_marl.data._foreign import foreign_parts, read_foreign
-from oryx_marl.data._store import BLOCK_ROWS, MOST_ROWS, GrowingArray, Store, hash_rows
+from oryx_marl.data._foreign import read_foreign
+from oryx_marl.data._store import MOST_ROWS, GrowingArray, Store, choose_block_rows, hash_rows
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.errors import OryxError
 from oryx_marl.types import Spec
@@ -94,20 +94,6 @@ def name_of(folder: Path) -> str:
     return f"{folder.absolute().parent.name.removesuffix('.vlt')}/{folder.name}"
 
 
-def read_parts(folder: Path) -> Iterator[Dataset]:
-    """The dataset of `read` in parts of whole episodes, of which only one is held at a time.
-
-    A dataset of ours is one part.
-    """
-    document = read_document(folder)
-    with explained(folder):
-        if "oryx_marl" not in document and OWN_NAMES["episode_starts"] not in Store(folder).names():
-            structure = document["structure_shape"]
-            yield from foreign_parts(Store(folder), structure, name_of(folder))
-            return
-    yield read(folder)
-
-
 def describe(folder: Path) -> dict[str, Any]:
     """Name, origin, rows and Spec as they were stored, without reading the arrays."""
     document = read_document(folder)
@@ -132,6 +118,7 @@ class _Draft:
         self._store: Store | None = None
         self._arrays: dict[str, GrowingArray] = {}
         self._num_parts = 0
+        self._block_rows = 0
         self._about: dict[str, Any] = {}
 
     def add(self, part: Dataset) -> None:
@@ -141,6 +128,7 @@ class _Draft:
         _require_plain(part.name, "origin", part.origin)
         if self._num_parts == 0:
             self._about = {"name": part.name, "origin": {}, "spec": spec, "rows": 0}
+            self._block_rows = choose_block_rows(part.arrays().values())
         else:
             self._require_fit(spec, part.arrays())
         self._num_parts += 1
@@ -150,7 +138,9 @@ class _Draft:
             for name, array in arrays.items():
                 if name not in self._arrays:
                     stored_name = {**SHARED_NAMES, **OWN_NAMES}[name]
-                    self._arrays[name] = GrowingArray(store, stored_name, array, self._level)
+                    self._arrays[name] = GrowingArray(
+                        store, stored_name, array, self._block_rows, self._level
+                    )
                 self._arrays[name].append(array)
         self._about.update(origin=part.origin, rows=self._about["rows"] + part.num_rows)
 
@@ -164,7 +154,7 @@ class _Draft:
             self._store.commit()
             self._store.write_index(self._about["rows"])
             self._store.commit()
-            document = _describe(self._about, entries)
+            document = _describe({**self._about, "block_rows": self._block_rows}, entries)
             (self._partial / METADATA).write_text(json.dumps(document), encoding="utf-8")
             _sync_tree(self._partial)
             self._partial.rename(self._folder)
@@ -257,7 +247,7 @@ def _describe(about: dict[str, Any], entries: dict[str, Any]) -> dict[str, Any]:
                     dtype_at.setdefault(parent, {}),
                 )
             shape_at[leaf], dtype_at[leaf] = str((1, *known["shape"])), known["dtype"]
-    entry = {"format": FORMAT, **about, "block_rows": BLOCK_ROWS, "arrays": entries}
+    entry = {"format": FORMAT, **about, "arrays": entries}
     document = {
         "version": FLASHBAX_VERSION,
         "structure_shape": shapes,

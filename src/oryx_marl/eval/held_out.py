@@ -4,9 +4,8 @@ All that can be known without an environment: a high share of agreement means th
 what was done, not that it does well.
 """
 
-import math
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,8 +15,7 @@ from jaxtyping import Array, Float
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.sampler import DeviceData, check_length, put_on_device, take_windows
-from oryx_marl.data.subsample import take_episodes
-from oryx_marl.errors import OryxError
+from oryx_marl.data.split import Split
 from oryx_marl.eval import metrics
 from oryx_marl.networks.heads import LOG_STD_RANGE
 from oryx_marl.ops.distributions import SquashedNormal, unsquash
@@ -25,60 +23,21 @@ from oryx_marl.parallel import devices
 from oryx_marl.parallel.seeds import over_seeds
 from oryx_marl.types import Window
 
-SHARE = 0.1
-"""Of the episodes, where nobody says."""
 
-
-class Parts(NamedTuple):
-    """A dataset in two: whole episodes to learn from, and others."""
-
-    learn: Dataset
-    hold: Dataset | None
-
-
-def split(dataset: Dataset, share: float | None, length: int) -> Parts:
-    """Holds out a share of the episodes, always the same ones, with at least `length` steps.
-
-    None: a tenth where no environment is known that could score the policy, and more of few short
-    episodes, but never more than half of them.
-    """
-    total = dataset.num_episodes
-    if share == 0 or (share is None and dataset.spec.environment):
-        return Parts(dataset, None)
-    shuffled = np.random.default_rng(0).permutation(total)
-    steps = np.cumsum(dataset.episode_lengths[shuffled])
-    count = math.ceil((SHARE if share is None else share) * total)
-    if share is None:
-        count = max(count, int(np.searchsorted(steps, length)) + 1)
-        if 2 * count > total:
-            return Parts(dataset, None)
-    if count >= total:
-        raise OryxError(
-            f"hold_out {share} leaves none of the {total} episodes of "
-            f"'{dataset.name}' to learn from; hold out less"
-        )
-    if steps[count - 1] < length:
-        raise OryxError(
-            f"hold_out {share} holds out {steps[count - 1]} steps of '{dataset.name}', but a "
-            f"window needs {length}; hold out more, or nothing (0), or shorten --sequence-length"
-        )
-    held, kept = np.sort(shuffled[:count]), np.sort(shuffled[count:])
-    return Parts(take_episodes(dataset, kept), take_episodes(dataset, held))
-
-
-def score(algorithm: Algorithm, weights: Any, parts: Parts) -> dict[str, Any]:
+def score(algorithm: Algorithm, weights: Any, split: Split[Dataset]) -> dict[str, Any]:
     """Mean log-likelihood and share of agreement per logged action, over seeds, for held_out.json.
 
     `guess` is what the frequencies of each agent's actions among the legal ones would reach.
     """
-    assert parts.hold is not None
-    held = put_on_device(parts.hold, algorithm.needs_returns_to_go, devices.everywhere())
+    assert split.validation is not None
+    needs_returns = algorithm.needs_returns_to_go
+    held = put_on_device(split.validation, needs_returns, devices.everywhere())
     found = jax.device_get(_score(algorithm, weights, held))
     return {
-        "episodes": parts.hold.num_episodes,
-        "steps": parts.hold.num_rows,
+        "episodes": split.validation.num_episodes,
+        "steps": split.validation.num_rows,
         **{name: _over_seeds(np.asarray(values), name) for name, values in found.items()},
-        "guess": guess(parts.learn, parts.hold),
+        "guess": guess(split.train, split.validation),
     }
 
 

@@ -65,6 +65,9 @@ def _dataset(about: About, findings: Sequence[Finding], is_alone: bool) -> str:
 
 def _facts(about: About, name: str) -> str:
     coverage, entropy, endings = about["coverage"], about["entropy"], about["endings"]
+    pairs_found = numbers.one(coverage["distinct_pairs"])
+    if coverage.get("is_estimate"):
+        pairs_found = f"about {pairs_found} (estimated from a sample)"
     facts = {
         "transitions": numbers.one(about["transitions"]),
         "episodes": numbers.one(about["episodes"]),
@@ -75,7 +78,7 @@ def _facts(about: About, name: str) -> str:
         "end by truncation": f"{endings['truncated']:.1%}",
         "end by neither": f"{endings['neither']:.1%}",
         f"coverage (SACo, {coverage['state']})": numbers.one(coverage["joint_saco"]),
-        "distinct state-action pairs": numbers.one(coverage["distinct_pairs"]),
+        "distinct state-action pairs": pairs_found,
     }
     if entropy is not None:
         mean = float(np.mean(list(entropy["bits"].values())))

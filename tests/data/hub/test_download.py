@@ -15,11 +15,11 @@ from planted import build_clean_box
 
 from oryx_marl.cli import main as cli
 from oryx_marl.data import catalog
-from oryx_marl.data import view as rows
 from oryx_marl.data.hub import archives as catalogue
 from oryx_marl.data.hub import fetch
 from oryx_marl.data.hub.download import RECORDS, download
 from oryx_marl.data.quality.validate import validate
+from oryx_marl.data.vault_view import VaultView
 from oryx_marl.errors import OryxError
 
 NAME, PATH = "omar-mpe-simple_tag", "prior_work/omar/mpe/simple_tag.zip"
@@ -67,7 +67,7 @@ def test_a_download_opens_by_name_and_is_written_down(hub, archive, tmp_path):
     )
     assert record["url"].endswith(f"/resolve/{COMMIT}/{PATH}")
     assert catalog.open(f"{NAME}/Expert", tmp_path).num_rows == 120
-    assert validate(rows.of_vault(catalog.find(f"{NAME}/Random", tmp_path))) == []
+    assert validate(VaultView(catalog.find(f"{NAME}/Random", tmp_path))) == []
     assert {path.name for path in tmp_path.iterdir()} == {f"{NAME}.vlt", RECORDS, ".downloads"}
     assert list((tmp_path / ".downloads").iterdir()) == []
 

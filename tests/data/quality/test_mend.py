@@ -10,11 +10,11 @@ import pytest
 from planted import PLANTS, ROWS, build_clean, row
 
 from oryx_marl.cli import main as cli
-from oryx_marl.data import vault
-from oryx_marl.data import view as rows
+from oryx_marl.data import vault, view
 from oryx_marl.data.quality.issues import KINDS
 from oryx_marl.data.quality.repair import CHANGES, mend, mendable
 from oryx_marl.data.quality.validate import validate
+from oryx_marl.data.vault_view import VaultView
 from oryx_marl.errors import OryxError
 
 MENDED = [name for name, plant in PLANTS.items() if KINDS[plant.kind].is_mended]
@@ -25,11 +25,11 @@ def test_what_can_be_mended_is(name, tmp_path):
     plant = PLANTS[name]
     dataset = plant.base()
     dataset = plant.fault(dataset) or dataset
-    source = rows.of_vault(vault.write(dataset, tmp_path / "old"))
+    source = VaultView(vault.write(dataset, tmp_path / "old"))
     before = dataset.fingerprint()
     changes = mend(source, validate(source), tmp_path / "new")
     copy = vault.read(tmp_path / "new")
-    left = {finding.kind for finding in validate(rows.of_dataset(copy))}
+    left = {finding.kind for finding in validate(copy)}
     assert plant.kind not in left
     assert not [kind for kind in left if KINDS[kind].severity == "error"]
     assert sum(changes.values()) >= 1
@@ -44,7 +44,7 @@ def test_each_mendable_kind_is_planted():
 
 
 def test_exactly_what_is_said_is_changed(tmp_path, monkeypatch):
-    monkeypatch.setattr(rows, "MOST_VALUES", 20 * 30)
+    monkeypatch.setattr(view, "MOST_VALUES", 20 * 30)
     clean = build_clean()
     dataset = build_clean()
     dataset.observations[row(3, 4), 1, 2] = np.nan
@@ -54,7 +54,7 @@ def test_exactly_what_is_said_is_changed(tmp_path, monkeypatch):
     dataset.final_observations[:, 2, 4] = -np.inf
     dataset.truncations[row(2, 6)] = True
     dataset.terminals[row(6, 12)] = False
-    source = rows.of_dataset(dataset)
+    source = dataset
     changes = mend(source, validate(source), tmp_path / "new")
     assert changes == {
         CHANGES["infinite padding"]: ROWS,
@@ -90,7 +90,7 @@ def test_exactly_what_is_said_is_changed(tmp_path, monkeypatch):
 
 
 def test_nothing_to_mend(tmp_path):
-    source = rows.of_dataset(build_clean())
+    source = build_clean()
     assert mendable(validate(source)) == set()
     with pytest.raises(OryxError, match="nothing in 'planted' that --fix can mend"):
         mend(source, [], tmp_path / "new")

@@ -11,13 +11,13 @@ import pytest
 from foreign import write_foreign
 from planted import PLANTS, ROWS, Plant, build_clean, build_clean_box
 
-from oryx_marl.data import catalog, vault
-from oryx_marl.data import view as rows
+from oryx_marl.data import catalog, vault, view
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.quality.issues import KINDS, Finding
 from oryx_marl.data.quality.repair import mend, mendable
 from oryx_marl.data.quality.screen import find_problems
 from oryx_marl.data.quality.validate import validate
+from oryx_marl.data.vault_view import VaultView
 from oryx_marl.types import ActionSpace, Spec
 
 EMBEDDED = sorted(path for path in catalog.EMBEDDED.glob("*.vlt/*") if vault.is_vault(path))
@@ -39,7 +39,7 @@ def spoil(plant: Plant):
 
 @pytest.mark.parametrize("build", [build_clean, build_clean_box])
 def test_clean_data_has_no_finding(build):
-    assert validate(rows.of_dataset(build())) == []
+    assert validate(build()) == []
 
 
 def test_there_are_thirty_kinds_and_every_kind_is_planted():
@@ -51,7 +51,7 @@ def test_there_are_thirty_kinds_and_every_kind_is_planted():
 def test_planted_faults_are_found_named_and_located(name, monkeypatch):
     plant = PLANTS[name]
     dataset = spoil(plant)
-    found = validate(rows.of_dataset(dataset))
+    found = validate(dataset)
     first = next(finding for finding in found if finding.kind == plant.kind)
     assert (first.episode, first.step, first.agent, first.column) == plant.place
     assert plant.says in first.what
@@ -59,9 +59,9 @@ def test_planted_faults_are_found_named_and_located(name, monkeypatch):
     assert (first.severity, first.remedy) == KINDS[plant.kind][:2]
     assert {finding.kind for finding in found} - {plant.kind} <= ALSO.get(name, set())
     # Wherever the rows are cut, the same is found.
-    monkeypatch.setattr(rows, "MOST_VALUES", 7 * 30)
-    assert rows.of_dataset(dataset).most_rows < 10
-    assert _texts(validate(rows.of_dataset(dataset))) == _texts(found)
+    monkeypatch.setattr(view, "MOST_VALUES", 7 * 30)
+    assert view.chunk_rows(dataset) < 10
+    assert _texts(validate(dataset)) == _texts(found)
 
 
 def _texts(findings: list[Finding]) -> list[str]:
@@ -69,10 +69,10 @@ def _texts(findings: list[Finding]) -> list[str]:
 
 
 def test_a_column_that_was_infinite_for_long_is_told_as_single_faults(monkeypatch):
-    monkeypatch.setattr(rows, "MOST_VALUES", 7 * 30)
+    monkeypatch.setattr(view, "MOST_VALUES", 7 * 30)
     dataset = build_clean()
     dataset.observations[:100, 1, 4] = -np.inf
-    found = validate(rows.of_dataset(dataset))
+    found = validate(dataset)
     assert {finding.kind for finding in found} == {"non-finite observation"}
     assert found[0].count == 100
     assert (found[0].episode, found[0].step, found[0].agent) == (0, 0, "bo")
@@ -80,7 +80,7 @@ def test_a_column_that_was_infinite_for_long_is_told_as_single_faults(monkeypatc
 
 @pytest.mark.parametrize("folder", EMBEDDED, ids=lambda folder: folder.name)
 def test_embedded_data_has_no_error(folder):
-    found = validate(rows.of_vault(folder))
+    found = validate(VaultView(folder))
     assert [str(finding) for finding in found if finding.severity == "error"] == []
     assert {finding.kind for finding in found} <= {
         "terminals at the limit",  # the limit is part of T-Maze
@@ -91,34 +91,34 @@ def test_embedded_data_has_no_error(folder):
     }
 
 
-def test_a_vault_is_read_in_stretches_and_compared_with_its_hashes(tmp_path, monkeypatch):
+def test_a_vault_is_read_in_chunks_and_compared_with_its_hashes(tmp_path, monkeypatch):
     dataset = spoil(PLANTS["illegal action"])
     folder = vault.write(dataset, tmp_path / "a.vlt" / "b")
-    monkeypatch.setattr(rows, "MOST_VALUES", 7 * 30)
-    source = rows.of_vault(folder)
-    stretches = list(source.stretches())
-    assert [stretch.first_row for stretch in stretches] == list(range(0, ROWS, 7))
+    monkeypatch.setattr(view, "MOST_VALUES", 7 * 30)
+    source = VaultView(folder)
+    chunks = list(view.chunks(source))
+    assert [chunk.first_row for chunk in chunks] == list(range(0, ROWS, 7))
     for name, array in dataset.arrays().items():
         if len(array) == ROWS:
-            parts = [getattr(stretch.data, name) for stretch in stretches]
+            parts = [getattr(chunk.data, name) for chunk in chunks]
             np.testing.assert_array_equal(np.concatenate(parts), array)
-    for stretch in stretches:
-        for row in range(stretch.data.num_rows):
-            assert stretch.locate(row) == dataset.locate(stretch.first_row + row)
-    assert _texts(validate(source)) == _texts(validate(rows.of_dataset(dataset)))
-    assert [part.num_episodes for part in source.parts()] == [1] * 12
-    whole = np.concatenate([part.final_observations for part in source.parts()])
+    for chunk in chunks:
+        for row in range(chunk.data.num_rows):
+            assert chunk.locate(row) == dataset.locate(chunk.first_row + row)
+    assert _texts(validate(source)) == _texts(validate(dataset))
+    assert [part.num_episodes for part in view.parts(source)] == [1] * 12
+    whole = np.concatenate([part.final_observations for part in view.parts(source)])
     np.testing.assert_array_equal(whole, dataset.final_observations)
 
 
 def test_a_damaged_vault_is_named_while_it_is_read(tmp_path, monkeypatch):
     folder = vault.write(build_clean(), tmp_path / "a.vlt" / "b")
-    source = rows.of_vault(folder)
+    source = VaultView(folder)
     document = json.loads((folder / "metadata.json").read_text())
     document["oryx_marl"]["arrays"]["rewards"]["sha256"][0] = "0" * 64
     document["oryx_marl"]["sha256"] = vault._hash_document(document)
     (folder / "metadata.json").write_text(json.dumps(document))
-    source = rows.of_vault(folder)
+    source = VaultView(folder)
     with pytest.raises(
         vault.OryxError, match=r"array rewards\., rows 0 to 119 \(SHA-256 differs\)"
     ):
@@ -129,13 +129,13 @@ def test_foreign_vaults_are_cut_into_the_same_episodes(tmp_path, monkeypatch):
     dataset = spoil(PLANTS["action id too large"])
     folder = write_foreign(replace(dataset, legal=None, present=None), tmp_path / "a.vlt" / "b")
     whole = vault.read(folder)
-    monkeypatch.setattr(rows, "MOST_VALUES", 5 * 30)
-    source = rows.of_vault(folder)
+    monkeypatch.setattr(view, "MOST_VALUES", 5 * 30)
+    source = VaultView(folder)
     assert source.spec == whole.spec
     assert source.spec.action.size == 5
     np.testing.assert_array_equal(source.episode_starts, whole.episode_starts)
     np.testing.assert_array_equal(source.episode_starts, dataset.episode_starts)
-    assert _texts(validate(source)) == _texts(validate(rows.of_dataset(whole)))
+    assert _texts(validate(source)) == _texts(validate(whole))
 
 
 def test_memory_is_bounded(tmp_path):
@@ -198,18 +198,18 @@ def build_garbage(seed: int) -> Dataset:
 @pytest.mark.parametrize("seed", range(60))
 def test_garbage_is_told_never_stumbled_over(seed, tmp_path, monkeypatch):
     dataset = build_garbage(seed)
-    found = validate(rows.of_dataset(dataset))
+    found = validate(dataset)
     assert all(str(finding) for finding in found)
     # Errors are those that training would refuse.
     refused = {problem.kind: problem.count for problem in find_problems(dataset)}
     for kind, count in refused.items():
         counts = {f.count for f in found if f.kind == kind}
         assert counts == {count} or (kind, counts) == ("non-finite observation", set())
-    monkeypatch.setattr(rows, "MOST_VALUES", 60)
+    monkeypatch.setattr(view, "MOST_VALUES", 60)
     clocks = {"time goes backwards", "time stands still", "time jumps"}
-    cut = [f for f in validate(rows.of_dataset(dataset)) if f.kind not in clocks]
+    cut = [f for f in validate(dataset) if f.kind not in clocks]
     assert sorted(_texts(cut)) == sorted(_texts([f for f in found if f.kind not in clocks]))
     if mendable(found):
-        mend(rows.of_dataset(dataset), found, tmp_path / "new")
-        left = {finding.kind for finding in validate(rows.of_vault(tmp_path / "new"))}
+        mend(dataset, found, tmp_path / "new")
+        left = {finding.kind for finding in validate(VaultView(tmp_path / "new"))}
         assert not left & mendable(found)

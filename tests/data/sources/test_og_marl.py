@@ -1,6 +1,5 @@
 """A small Vault with the shapes and quirks of each of OG-MARL's 84 datasets is imported."""
 
-import json
 from functools import partial
 from pathlib import Path
 
@@ -10,12 +9,12 @@ import pytest
 from foreign_files import LENGTH, PUBLISHED, ROWS, build_tree, shape, write_as_flashbax
 
 from oryx_marl import registry
-from oryx_marl.data import _foreign, catalog, vault
-from oryx_marl.data._store import Store
+from oryx_marl.data import catalog, vault, view
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.quality import screen as check
 from oryx_marl.data.sampler import put_on_device, sample_windows
 from oryx_marl.data.sources import base
+from oryx_marl.data.vault_view import VaultView
 
 
 @partial(jax.jit, static_argnums=2)
@@ -91,10 +90,12 @@ def test_one_update_of_each_structure(name: str, number: int, tmp_path: Path) ->
     assert any((np.asarray(a) != np.asarray(b)).any() for a, b in zip(before, now, strict=True))
 
 
-def test_parts_are_whole_episodes_and_together_the_whole(tmp_path: Path) -> None:
+def test_parts_are_whole_episodes_and_together_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = write_as_flashbax(build_tree(PUBLISHED[0], 0), tmp_path / "a.vlt" / "b")
-    structure = json.loads((folder / "metadata.json").read_text())["structure_shape"]
-    parts = list(_foreign.foreign_parts(Store(folder), structure, "a/b", part_rows=6))
+    monkeypatch.setattr(view, "MOST_ROWS", 6)
+    parts = list(view.parts(VaultView(folder)))
     assert [part.num_rows for part in parts] == [LENGTH] * 4
     assert all(part.episode_starts[0] == 0 for part in parts)
     again = vault.read(vault.write_parts(parts, tmp_path / "again"))

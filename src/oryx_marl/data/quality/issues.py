@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from oryx_marl.data.quality.screen import REMEDIES
-from oryx_marl.data.view import Rows, Stretch
+from oryx_marl.data.view import Chunk, View
 
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
@@ -141,7 +141,7 @@ class Places:
     def add_mask(
         self,
         kind: str,
-        stretch: Stretch,
+        chunk: Chunk,
         mask: Bool[np.ndarray, "R"] | Bool[np.ndarray, "R N"],
         tell: Callable[[int, int], tuple[str | None, str]],
         agent: str | None = None,
@@ -156,9 +156,9 @@ class Places:
         listed = np.flatnonzero(mask)[: MOST_PLACES - len(self._places.get(kind, []))]
         for index in listed:
             row, *agents = (int(part) for part in np.unravel_index(index, mask.shape))
-            name = stretch.data.spec.agents[agents[0]] if agents else agent
+            name = chunk.data.spec.agents[agents[0]] if agents else agent
             column, what = tell(row, agents[0] if agents else 0)
-            self.add(kind, Place(what, *stretch.locate(row), name, column))
+            self.add(kind, Place(what, *chunk.locate(row), name, column))
         self.counts[kind] += count - len(listed)
 
     def forget(self, kind: str) -> None:
@@ -176,15 +176,15 @@ class Places:
 
 
 class Check(Protocol):
-    """Looks for some kinds of fault; one per file in `checks/`, made by its `make(rows)`."""
+    """Looks for some kinds of fault; one per file in `checks/`, made by its `make(view)`."""
 
     places: Places
 
-    def see(self, stretch: Stretch) -> None:
+    def see(self, chunk: Chunk) -> None:
         """Takes in the next rows."""
 
     def end(self) -> None:
         """Adds what can be told only once all rows were seen."""
 
 
-Make = Callable[[Rows], Check]
+Make = Callable[[View], Check]

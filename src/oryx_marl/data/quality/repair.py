@@ -12,7 +12,7 @@ from oryx_marl.data import vault
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.quality import screen as check
 from oryx_marl.data.quality.issues import KINDS, Finding
-from oryx_marl.data.view import Rows
+from oryx_marl.data.view import View, chunks, parts
 from oryx_marl.errors import OryxError
 
 CHANGES = {
@@ -36,7 +36,7 @@ def mendable(findings: Collection[Finding]) -> set[str]:
     return {finding.kind for finding in findings if KINDS[finding.kind].is_mended}
 
 
-def mend(rows: Rows, findings: Collection[Finding], folder: Path) -> dict[str, int]:
+def mend(view: View, findings: Collection[Finding], folder: Path) -> dict[str, int]:
     """Writes a mended copy to a new folder; what was changed, and how often.
 
     The dataset itself is not touched. Raises where nothing that was found can be mended. Every
@@ -44,39 +44,41 @@ def mend(rows: Rows, findings: Collection[Finding], folder: Path) -> dict[str, i
     """
     kinds = mendable(findings)
     if not kinds:
-        raise OryxError(f"there is nothing in '{rows.name}' that --fix can mend")
+        raise OryxError(f"there is nothing in '{view.name}' that --fix can mend")
     changes: Counter[str] = Counter()
     name = f"{folder.parent.stem}/{folder.name}"
-    parts = (replace(part, name=name) for part in _mended(rows, kinds, changes))
-    vault.write_parts(parts, folder)
+    mended = (replace(part, name=name) for part in _mended(view, kinds, changes))
+    vault.write_parts(mended, folder)
     return dict(+changes)  # without those that never happened
 
 
-def _mended(rows: Rows, kinds: set[str], changes: Counter[str]) -> Iterator[Dataset]:
+def _mended(view: View, kinds: set[str], changes: Counter[str]) -> Iterator[Dataset]:
     """The parts of the copy; `changes` grows as they are made."""
-    spec = rows.spec
+    spec = view.spec
     if "rewards differ" in kinds:
         spec = replace(spec, shared_reward=False)
         changes[CHANGES["rewards differ"]] = 1
     is_padding = np.arange(spec.observation_size) >= np.array(spec.observation_sizes)[:, None]
     is_padding &= "padding not empty" in kinds
     none = np.zeros_like(is_padding)
-    is_infinite = _find_infinite(rows) if "infinite padding" in kinds else none
-    for part in rows.parts():
+    is_infinite = _find_infinite(view) if "infinite padding" in kinds else none
+    for part in parts(view):
         part = replace(part, spec=spec)
         part = _empty(part, is_infinite, "infinite padding", changes)
         part = _empty(part, is_padding, "padding not empty", changes)
         part = _set_ends(part, kinds, changes)
         if kinds & BROKEN:
             part = _leave_out(part, changes)
-        origin = {**rows.origin, "fixed": {"dataset": rows.name, **+changes}}
+        origin = {**view.origin, "fixed": {"dataset": view.name, **+changes}}
         yield replace(part, origin=origin)
 
 
-def _find_infinite(rows: Rows) -> Bool[np.ndarray, "N O"]:
+def _find_infinite(view: View) -> Bool[np.ndarray, "N O"]:
     """The columns that are -inf in every row."""
-    parts = (stretch.data.observations for stretch in rows.stretches())
-    return np.logical_and.reduce([np.isneginf(part).all(axis=0) for part in parts])
+    is_infinite = np.ones(view.layout["observations"].shape[1:], bool)
+    for chunk in chunks(view, ("observations",)):
+        is_infinite &= np.isneginf(chunk.arrays["observations"]).all(axis=0)
+    return is_infinite
 
 
 def _empty(

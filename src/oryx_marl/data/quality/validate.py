@@ -4,22 +4,22 @@ from collections.abc import Callable, Iterable, Iterator
 
 from oryx_marl import registry
 from oryx_marl.data.quality.issues import KINDS, SEVERITIES, Check, Finding
-from oryx_marl.data.view import Rows, Stretch
+from oryx_marl.data.view import Chunk, View, chunk_rows, chunks
 
 PACKAGE = "data.quality.checks"
-Watch = Callable[[Iterator[Stretch], int], Iterable[Stretch]]
+Watch = Callable[[Iterator[Chunk], int], Iterable[Chunk]]
 
 
-def validate(rows: Rows, watch: Watch = lambda stretches, total: stretches) -> list[Finding]:
+def validate(view: View, watch: Watch = lambda all_chunks, total: all_chunks) -> list[Finding]:
     """What is wrong with a dataset, errors first; `watch` may show how far it is."""
     checks: list[Check] = [
-        registry.load("data.quality.checks", name).make(rows)
+        registry.load("data.quality.checks", name).make(view)
         for name in registry.names("data.quality.checks")
     ]
-    total = -(-rows.num_rows // rows.most_rows)
-    for stretch in watch(rows.stretches(), total):
+    total = -(-view.num_rows // chunk_rows(view))
+    for chunk in watch(chunks(view), total):
         for check in checks:
-            check.see(stretch)
+            check.see(chunk)
     findings: list[Finding] = []
     for check in checks:
         check.end()

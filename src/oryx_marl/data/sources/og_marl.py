@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from oryx_marl.data import vault
+from oryx_marl.data import vault, view
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.sources.base import Options
+from oryx_marl.data.vault_view import VaultView
 from oryx_marl.errors import OryxError
 
 
@@ -20,7 +21,7 @@ def read(path: Path, name: str, options: Options) -> Iterator[Dataset]:
     if len(found) != 1:
         names = ", ".join(folder.name for folder in found) or "none"
         raise OryxError(f"{path} holds several vaults or none ({names}); name one of them")
-    yield from vault.read_parts(found[0])
+    yield from view.parts(VaultView(found[0]))
 
 
 def write(parts: Iterable[Dataset], path: Path) -> None:

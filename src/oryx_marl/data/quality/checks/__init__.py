@@ -1,1 +1,1 @@
-"""What `oryx data check` looks for: one file per idea, each with a `make(rows)`."""
+"""What `oryx data check` looks for: one file per idea, each with a `make(view)`."""

@@ -3,7 +3,7 @@
 import numpy as np
 
 from oryx_marl.data.quality.issues import MOST_PLACES, Place, Places
-from oryx_marl.data.view import Rows, Stretch
+from oryx_marl.data.view import Chunk, View
 
 USUAL = 0.9
 """An agent that takes part in this share of the episodes is missed in the others."""
@@ -12,34 +12,34 @@ USUAL = 0.9
 class Agents:
     """Presence step by step and episode by episode."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, view: View) -> None:
         self.places = Places()
-        self._agents = rows.spec.agents
-        count = rows.spec.num_agents
+        self._agents = view.spec.agents
+        count = view.spec.num_agents
         self._episodes_with = np.zeros(count, np.int64)
-        self._num_episodes = len(rows.episode_starts)
+        self._num_episodes = len(view.episode_starts)
         self._here = np.zeros(count, bool)
         self._missing: list[list[int]] = [[] for _ in range(count)]
 
-    def see(self, stretch: Stretch) -> None:
-        data = stretch.data
+    def see(self, chunk: Chunk) -> None:
+        data = chunk.data
         present = np.ones(data.rewards.shape, bool) if data.present is None else data.present
         blank: np.ndarray = np.logical_and(present, ~data.observations.any(axis=-1))
         self.places.add_mask(
-            "blank observation", stretch, blank, lambda *_: ("observations", "all features are 0")
+            "blank observation", chunk, blank, lambda *_: ("observations", "all features are 0")
         )
-        self._count_episodes(stretch, present)
+        self._count_episodes(chunk, present)
         if data.present is None:
             return
         self.places.add_mask(
             "nobody there",
-            stretch,
+            chunk,
             np.asarray(~present.any(axis=1)),
             lambda *_: ("present", "no agent takes part in this step"),
         )
         self.places.add_mask(
             "reward of an absent agent",
-            stretch,
+            chunk,
             ~present & (data.rewards != 0),
             lambda row, agent: ("rewards", f"absent, but its reward is {data.rewards[row, agent]}"),
         )
@@ -58,17 +58,17 @@ class Agents:
                     stands_for = count - len(self._missing[agent]) + 1 if number == 0 else 1
                     self.places.add("agent missing from an episode", place, stands_for)
 
-    def _count_episodes(self, stretch: Stretch, present: np.ndarray) -> None:
-        """In which episodes each agent takes part; one may go on from the stretch before."""
-        here = np.logical_or.reduceat(present, stretch.data.episode_starts, axis=0)
-        here[0] |= self._here & (stretch.first_step > 0)
-        complete = here if stretch.is_last[-1] else here[:-1]
-        self._here = np.zeros_like(self._here) if stretch.is_last[-1] else here[-1]
+    def _count_episodes(self, chunk: Chunk, present: np.ndarray) -> None:
+        """In which episodes each agent takes part; one may go on from the chunk before."""
+        here = np.logical_or.reduceat(present, chunk.data.episode_starts, axis=0)
+        here[0] |= self._here & (chunk.first_step > 0)
+        complete = here if chunk.is_last[-1] else here[:-1]
+        self._here = np.zeros_like(self._here) if chunk.is_last[-1] else here[-1]
         self._episodes_with += complete.sum(axis=0)
         for agent, episodes in enumerate(self._missing):
             wanted = MOST_PLACES - len(episodes)
             found = np.flatnonzero(~complete[:, agent])[:wanted]
-            episodes += (stretch.first_episode + found).tolist()
+            episodes += (chunk.first_episode + found).tolist()
 
 
 make = Agents

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from oryx_marl.data.quality.issues import Places
-from oryx_marl.data.view import Rows, Stretch
+from oryx_marl.data.view import Chunk, View
 
 REGULAR = 0.98
 """Share of equal ticks from which on a column is a clock."""
@@ -25,9 +25,9 @@ MOST_CLOCKS = 4
 class Clock:
     """One agent's features, or the state, beside those of the step before."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, view: View) -> None:
         self.places = Places()
-        spec = rows.spec
+        spec = view.spec
         self._names = [(agent, e) for agent in spec.agents for e in range(spec.observation_size)]
         self._names += [("", entry) for entry in range(spec.state_size)]
         count = len(self._names)
@@ -39,11 +39,11 @@ class Clock:
         self._num_regular = np.zeros(count, np.int64)
         self._found = [Places() for _ in range(count)]
 
-    def see(self, stretch: Stretch) -> None:
+    def see(self, chunk: Chunk) -> None:
         columns = np.flatnonzero(self._is_open)
         if not columns.size:
             return
-        data = stretch.data
+        data = chunk.data
         values = data.observations.reshape(data.num_rows, -1)
         if data.state is not None:
             values = np.concatenate([values, data.state], axis=1)
@@ -51,12 +51,12 @@ class Clock:
         with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is told elsewhere
             ticks = now - np.concatenate([self._before[:, columns], now[:-1]])
         self._before = values[-1:].astype(np.float64)
-        ticks = ticks[~stretch.is_first]
+        ticks = ticks[~chunk.is_first]
         is_known = np.isfinite(ticks)
         ticks[~is_known] = 0.0
         if not len(ticks):
             return
-        rows = np.flatnonzero(~stretch.is_first)
+        rows = np.flatnonzero(~chunk.is_first)
         tick = np.where(
             np.isnan(self._tick[columns]), np.median(ticks, axis=0), self._tick[columns]
         )
@@ -69,7 +69,7 @@ class Clock:
         self._is_open[columns] = is_clock | (self._num_pairs < FEWEST_PAIRS)
         for place in np.flatnonzero(self._is_open[columns] & (tick > 0)):
             irregular = ~is_regular[:, place]
-            self._note(stretch, int(columns[place]), rows[irregular], ticks[irregular, place])
+            self._note(chunk, int(columns[place]), rows[irregular], ticks[irregular, place])
 
     def end(self) -> None:
         is_clock = self._is_open & (self._tick > 0) & (self._num_pairs >= FEWEST_PAIRS)
@@ -81,7 +81,7 @@ class Clock:
 
     def _note(
         self,
-        stretch: Stretch,
+        chunk: Chunk,
         column: int,
         rows: Int[np.ndarray, "irregular"],
         ticks: Float[np.ndarray, "irregular"],
@@ -89,7 +89,7 @@ class Clock:
         """Irregular ticks of one column."""
         agent, entry = self._names[column]
         name = f"observations[{entry}]" if agent else f"state[{entry}]"
-        moved = np.zeros(stretch.data.num_rows)
+        moved = np.zeros(chunk.data.num_rows)
         moved[rows] = ticks
 
         def tell(row: int, _: int) -> tuple[str, str]:
@@ -102,9 +102,9 @@ class Clock:
             "time jumps": ticks > 0,
         }
         for kind, is_kind in kinds.items():
-            mask = np.zeros(stretch.data.num_rows, bool)
+            mask = np.zeros(chunk.data.num_rows, bool)
             mask[rows[is_kind]] = True
-            self._found[column].add_mask(kind, stretch, mask, tell, agent or None)
+            self._found[column].add_mask(kind, chunk, mask, tell, agent or None)
 
 
 make = Clock

@@ -3,7 +3,7 @@
 import numpy as np
 
 from oryx_marl.data.quality.issues import Place, Places
-from oryx_marl.data.view import Rows, Stretch
+from oryx_marl.data.view import Chunk, View, episode_lengths
 
 FEW_EPISODES = 5
 """With fewer, nothing is said about lengths."""
@@ -14,51 +14,51 @@ LIMIT_SHARE = 0.2
 class Endings:
     """Flags step by step, then lengths and ends of all episodes."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, view: View) -> None:
         self.places = Places()
-        self._limit = rows.spec.episode_limit
-        self._lengths = np.diff(np.append(rows.episode_starts, rows.num_rows))
+        self._limit = view.spec.episode_limit
+        self._lengths = episode_lengths(view)
         self._ends_terminal = np.zeros(len(self._lengths), bool)
         self._num_terminals = self._num_truncations = 0
-        self._terminal_before = np.zeros(rows.spec.num_agents, bool)
+        self._terminal_before = np.zeros(view.spec.num_agents, bool)
 
-    def see(self, stretch: Stretch) -> None:
-        data, is_last = stretch.data, stretch.is_last
+    def see(self, chunk: Chunk) -> None:
+        data, is_last = chunk.data, chunk.is_last
         terminals, truncations = data.terminals, data.truncations
         ended = terminals | truncations
         self._num_terminals += int(terminals.sum())
         self._num_truncations += int(truncations.sum())
-        episodes = stretch.first_episode + np.arange(int(is_last.sum()))
+        episodes = chunk.first_episode + np.arange(int(is_last.sum()))
         self._ends_terminal[episodes] = terminals[is_last].any(axis=1)
         add = self.places.add_mask
         add(
             "episode without an end",
-            stretch,
+            chunk,
             is_last & ~ended.any(axis=1),
             lambda row, _: ("terminals", "the last step is neither terminal nor truncated"),
         )
         add(
             "steps after the end",
-            stretch,
+            chunk,
             ended.all(axis=1) & ~is_last,
             lambda row, _: ("terminals", "all agents end here, but another step follows"),
         )
         add(
             "terminal and truncated",
-            stretch,
+            chunk,
             terminals & truncations,
             lambda row, _: ("truncations", "the step is marked as both"),
         )
         before = np.vstack([self._terminal_before, terminals[:-1]])
-        before[stretch.is_first] = False
+        before[chunk.is_first] = False
         if data.present is not None:
             add(
                 "agent acts after its end",
-                stretch,
+                chunk,
                 before & data.present,
                 lambda row, _: ("present", "it is there, though the step before was its terminal"),
             )
-        self._terminal_before = terminals[-1]
+        self._terminal_before = terminals[-1].copy()
 
     def end(self) -> None:
         lengths, count = self._lengths, len(self._lengths)

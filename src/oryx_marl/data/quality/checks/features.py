@@ -8,7 +8,7 @@ from jaxtyping import Num
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.quality.issues import Place, Places
 from oryx_marl.data.quality.screen import is_finite
-from oryx_marl.data.view import Rows, Stretch
+from oryx_marl.data.view import Chunk, View
 
 Groups = list[list[int]]
 
@@ -54,9 +54,9 @@ class Table:
 class Features:
     """Compares columns with their first value, with each other, and between agents."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, view: View) -> None:
         self.places = Places()
-        spec = self._spec = rows.spec
+        spec = self._spec = view.spec
         self._tables = [Table(size) for size in spec.observation_sizes]
         self._state = Table(spec.state_size)
         self._actions = [Table(1) for _ in spec.agents]
@@ -65,8 +65,8 @@ class Features:
         agents = range(spec.num_agents)
         self._twins = {(i, j) for j in agents for i in range(j)} if spec.num_agents > 1 else set()
 
-    def see(self, stretch: Stretch) -> None:
-        data = stretch.data
+    def see(self, chunk: Chunk) -> None:
+        data = chunk.data
         for agent, table in enumerate(self._tables):
             here = slice(None) if data.present is None else data.present[:, agent]
             table.see(data.observations[here, agent, : table.width])

@@ -4,7 +4,7 @@ import numpy as np
 
 from oryx_marl.data.quality.issues import MOST_PLACES, Place, Places
 from oryx_marl.data.quality.screen import is_finite
-from oryx_marl.data.view import Rows, Stretch
+from oryx_marl.data.view import Chunk, View
 
 FAR_OUT = 100.0
 """Times the 99th percentile (of sizes that are not 0) beyond which a reward looks like a slip."""
@@ -18,14 +18,14 @@ LOWEST, HIGHEST = -45, 39
 class Rewards:
     """A histogram of sizes on a logarithmic scale, and the largest with their places."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, view: View) -> None:
         self.places = Places()
-        self._spec = rows.spec
+        self._spec = view.spec
         self._counts = np.zeros((HIGHEST - LOWEST) * BINS_PER_DECADE, np.int64)
         self._largest: list[tuple[float, Place]] = []
 
-    def see(self, stretch: Stretch) -> None:
-        data = stretch.data
+    def see(self, chunk: Chunk) -> None:
+        data = chunk.data
         rewards = data.rewards.astype(np.float64)
         present = np.ones(rewards.shape, bool) if data.present is None else data.present
         sizes = np.where(present & is_finite(rewards), np.abs(rewards), 0.0)
@@ -33,13 +33,13 @@ class Rewards:
         if there.size:
             bins = np.floor((np.log10(there) - LOWEST) * BINS_PER_DECADE).astype(np.int64)
             np.add.at(self._counts, np.clip(bins, 0, len(self._counts) - 1), 1)
-            self._keep_largest(stretch, sizes)
+            self._keep_largest(chunk, sizes)
         if self._spec.shared_reward:
             one = np.take_along_axis(rewards, present.argmax(axis=1)[:, None], axis=1)
             differs = present & (rewards != one) & np.isfinite(rewards) & np.isfinite(one)
             self.places.add_mask(
                 "rewards differ",
-                stretch,
+                chunk,
                 differs,
                 lambda row, agent: (
                     "rewards",
@@ -62,14 +62,14 @@ class Rewards:
             what = f"99% of rewards that are not 0 are below {usual:.3g}"
             self.places.add("reward scale", Place(what, column="rewards"))
 
-    def _keep_largest(self, stretch: Stretch, sizes: np.ndarray) -> None:
+    def _keep_largest(self, chunk: Chunk, sizes: np.ndarray) -> None:
         """The largest so far, largest first."""
         for index in np.argsort(sizes, axis=None)[-MOST_PLACES:]:
             row, agent = (int(part) for part in np.unravel_index(index, sizes.shape))
             if sizes[row, agent] > 0:
-                what = f"reward {stretch.data.rewards[row, agent]:g}"
+                what = f"reward {chunk.data.rewards[row, agent]:g}"
                 name = self._spec.agents[agent]
-                place = Place(what, *stretch.locate(row), name, "rewards")
+                place = Place(what, *chunk.locate(row), name, "rewards")
                 self._largest.append((float(sizes[row, agent]), place))
         self._largest = sorted(self._largest, key=lambda pair: -pair[0])[:MOST_PLACES]
 
