@@ -12,17 +12,18 @@ results/online/.
 import argparse
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from oryx_marl.runs.documents import Evaluation, MetricRow, RunConfig, SpecDocument, Summary
 
 from documents import insert
-from oryx_marl import experiment
+from oryx_marl import recipes
 from oryx_marl.bench import published
-from oryx_marl.data import catalog, stats
+from oryx_marl.data import stats
 from oryx_marl.envs import base
-from oryx_marl.policy import artifact as policy_file
+from oryx_marl.policy import artifact
 from oryx_marl.recipes import _policies
 from oryx_marl.recipes._policies import KEPT
 from oryx_marl.recipes.base import TRAINING
@@ -35,24 +36,24 @@ STATISTICS = ("fingerprint", "transitions", "episodes", "returns", "lengths")
 
 def keep(dataset: str) -> Path:
     """Writes both files and returns the record's."""
-    folder = catalog.find(dataset)
+    folder = recipes.find(dataset)
     run = folder.with_name(folder.name + TRAINING) / "run"
-    data, loaded, files = catalog.open(folder), experiment.load(run), Run(run)
-    name = base.make(loaded.spec).name
-    steps = loaded.config["steps_per_update"]
+    data, files = recipes.open(folder), Run(run)
+    config, spec = files.read(RunConfig), files.read(SpecDocument).spec
+    name = base.make(spec).name
+    steps = config.steps_per_update
     keep_policies(run.with_name("snapshots"), KEPT / name)
     found = stats.describe(data)
     record = {
         "scenario": name,
-        "num_agents": loaded.spec.num_agents,
+        "num_agents": spec.num_agents,
         "command": data.origin["command"],
         "commit": data.origin["commit"],
-        **loaded.config,
-        "seconds": list(files.rows("metrics.jsonl"))[-1]["seconds"],
-        "scores": files.read("summary.json"),
+        **config.to_json(),
+        "seconds": list(files.rows(MetricRow))[-1].seconds,
+        "scores": files.read(Summary).to_json(),
         "curve": [
-            [row["update"] * steps, float(np.mean(row["returns"]))]
-            for row in files.rows("evaluations.jsonl")
+            [row.update * steps, float(row.returns.mean())] for row in files.rows(Evaluation)
         ],
         "data": {each: found[each] for each in STATISTICS}
         | {"first_agent": float(stats.first_agent_returns(data).mean())},
@@ -67,11 +68,9 @@ def keep_policies(snapshots: Path, folder: Path) -> None:
     """In place of those that are there."""
     shutil.rmtree(folder, ignore_errors=True)
     for path in _policies.find(snapshots):
-        policy = policy_file.load(path)
-        origin = {**policy.about, "half": True}
-        policy_file.save(
-            folder / path.name, "sable", policy.algorithm, policy.weights, origin, half=True
-        )
+        policy = artifact.load(path)
+        origin = {**policy.origin, "sha256": policy.sha256, "half": True}
+        artifact.save(folder / path.name, replace(policy, origin=origin), half=True)
 
 
 def score(scenario: str) -> Path:

@@ -11,9 +11,9 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from oryx_marl.data.catalog import find_commit
 from oryx_marl.envs import base, connector, smax
 from oryx_marl.eval import uniform
+from oryx_marl.provenance import find_commit
 
 RESULTS = Path(__file__).parent.parent / "results" / "random_scores.json"
 ALL = (*connector.SCENARIOS[:-1], *smax.SCENARIOS[:-1])

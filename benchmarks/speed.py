@@ -30,11 +30,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from oryx_marl.algorithms import oryx
-from oryx_marl.data.catalog import find_commit
 from oryx_marl.envs.tmaze import TMaze
 from oryx_marl.eval.evaluator import Evaluator
-from oryx_marl.train import offline
-from oryx_marl.train.loop import init_state, make_keys
+from oryx_marl.provenance import find_commit
+from oryx_marl.training import offline
+from oryx_marl.training.loop import init_state, make_keys
 from oryx_marl.types import Observation
 from speed_shapes import SHAPES, Shape, count, make_data
 
@@ -128,7 +128,7 @@ def measure_rollouts(seeds: int, episodes: int) -> dict[str, Any]:
     algorithm = oryx.make(oryx.Config(), env.spec)
     weights = algorithm.weights(init_state(algorithm, list(range(seeds))).learners)
     evaluator = Evaluator(algorithm, env, list(range(seeds)))
-    seconds, compiling = time_calls(lambda: evaluator.returns(weights, 1, episodes))
+    seconds, compiling = time_calls(lambda: evaluator.evaluate(weights, 1, episodes))
     assert env.spec.episode_limit is not None
     steps = seeds * episodes * env.spec.episode_limit
     return {

@@ -13,6 +13,7 @@ import argparse
 import json
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +23,19 @@ import numpy as np
 
 from documents import insert
 from oryx_marl import config as configs
-from oryx_marl import experiment
+from oryx_marl import experiment, recipes
 from oryx_marl.algorithms.base import Policy
-from oryx_marl.data import catalog, stats, vault
+from oryx_marl.data import stats, vault
 from oryx_marl.envs.tmaze import TMaze
-from oryx_marl.policy import artifact as policy_file
+from oryx_marl.policy import artifact
 from oryx_marl.recipes import _policies
 from oryx_marl.recipes.tmaze import REPLAY
 from oryx_marl.report import figure
 from oryx_marl.rollout import episodes as rollout
 from oryx_marl.runs import checkpoint
+from oryx_marl.runs.documents import Evaluation, MetricRow, RunConfig
 from oryx_marl.runs.folder import Run
-from oryx_marl.train.online import OnlineSettings
+from oryx_marl.training.online import OnlineSettings
 from oryx_marl.types import Observation
 from tmaze_planner import commit
 
@@ -56,13 +58,15 @@ def learn(steps: int, seeds: int, out: Path) -> dict[str, Any]:
         "sable", REPLAY, env, out, train, experiment.EvaluationSettings(replays=0)
     )
     began = time.monotonic()
-    summary = experiment.run(work)
-    metrics = list(Run(out).rows("metrics.jsonl"))
-    taken = metrics[-1]["seconds"] - metrics[0]["seconds"]
+    result = experiment.run(work)
+    assert result.summary is not None
+    summary = result.summary.to_json()
+    rows = list(Run(out).rows(MetricRow))
+    taken = rows[-1].seconds - rows[0].seconds
     per_update = REPLAY.num_envs * REPLAY.rollout_length
-    done = (metrics[-1]["update"] - metrics[0]["update"]) * per_update * seeds
+    done = (rows[-1].update - rows[0].update) * per_update * seeds
     return {
-        **work.describe(),
+        **result.run.read(RunConfig).to_json(),
         "config": configs.to_dict(REPLAY),
         "steps": train.updates * per_update,
         "wall_seconds": round(time.monotonic() - began, 1),
@@ -70,12 +74,11 @@ def learn(steps: int, seeds: int, out: Path) -> dict[str, Any]:
         "steps_per_second_note": "all seeds together, evaluations and checkpoints included, "
         "compilation left out",
         "curves": [
-            [row["update"] * per_update, *np.round(row["metrics"]["return"], 4).tolist()]
-            for row in metrics
+            [row.update * per_update, *np.round(row.metrics["return"], 4).tolist()] for row in rows
         ],
         "evaluations": [
-            [row["update"] * per_update, *np.mean(row["returns"], axis=1).round(4).tolist()]
-            for row in Run(out).rows("evaluations.jsonl")
+            [row.update * per_update, *row.returns.mean(axis=1).round(4).tolist()]
+            for row in Run(out).rows(Evaluation)
         ],
         "scores": summary,
     }
@@ -93,7 +96,7 @@ def run_sable(arguments: argparse.Namespace) -> None:
         states = []
         for name in ("a", "b"):
             learn(short, 1, Path(folder) / name)
-            states.append(checkpoint.flatten(experiment.load(Path(folder) / name).state))
+            states.append(checkpoint.read(Run(Path(folder) / name).checkpoints).tree)
     record["repeats_exactly"] = {
         "steps": short,
         "arrays": len(states[0]),
@@ -125,22 +128,20 @@ def run_random(arguments: argparse.Namespace) -> None:
 
 def keep_policies(work: Path, folder: Path) -> None:
     """The final policy of a recording, and the first that reached each of some success rates."""
-    rows = list(Run(work / "run").rows("evaluations.jsonl"))
-    scores = {row["update"]: float(np.mean(row["returns"])) for row in rows}
+    rows = list(Run(work / "run").rows(Evaluation))
+    scores = {row.update: float(row.returns.mean()) for row in rows}
     chosen = {
         name: min(update for update, score in scores.items() if score >= least)
         for name, least in {"early": 0.1, "middle": 0.5, "late": 0.9}.items()
     }
     chosen["final"] = max(scores)
-    origin = catalog.open("tmaze/replay").origin
+    origin = recipes.open("tmaze/replay").origin
     facts = {key: origin[key] for key in ("command", "commit", "version") if key in origin}
     for name, update in chosen.items():
-        found = policy_file.load(work / "snapshots" / f"{update}.npz")
-        about = {key: value for key, value in found.about.items() if key != "sha256"}
-        about |= {**facts, "evaluation": scores[update], "episodes": len(rows[0]["returns"][0])}
-        policy_file.save(
-            folder / f"tmaze-{name}.npz", "sable", found.algorithm, found.weights, about
-        )
+        found = artifact.load(work / "snapshots" / f"{update}.npz")
+        about = {"evaluation": scores[update], "episodes": rows[0].returns.shape[1]}
+        origin = {**found.origin, **facts, **about}
+        artifact.save(folder / f"tmaze-{name}.npz", replace(found, origin=origin))
 
 
 def run_data(arguments: argparse.Namespace) -> None:
@@ -156,7 +157,7 @@ def run_data(arguments: argparse.Namespace) -> None:
         began = time.monotonic()
         name = f"tmaze/{variant}"
         rows = arguments.steps if variant == "replay" else None
-        folder = catalog.make(name, rows=rows, seed=arguments.first_seed, tell=print)
+        folder = recipes.make(name, rows=rows, seed=arguments.first_seed, tell=print)
         made = time.monotonic() - began
         if variant == "replay" and not kept:
             keep_policies(folder.with_name("replay.training"), _policies.KEPT)

@@ -25,8 +25,9 @@ from oryx_marl.algorithms import oryx
 from oryx_marl.data import catalog
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.networks.sable import NetworkConfig
+from oryx_marl.runs.documents import Evaluation, MetricRow, RunConfig
 from oryx_marl.runs.folder import Run
-from oryx_marl.train.loop import TrainSettings
+from oryx_marl.training.loop import TrainSettings
 
 ORYX = oryx.Config()
 PAPER = oryx.Config(
@@ -103,13 +104,13 @@ def measure(
         experiment.EvaluationSettings(replays=0),
         leave_out_bad_rows=leave_out_bad_rows,
     )
-    summary = experiment.run(work, resume=True)
-    described = work.describe()
-    metrics, evaluations = (
-        list(Run(out).rows(file)) for file in ("metrics.jsonl", "evaluations.jsonl")
-    )
-    last = {key: float(np.mean(value)) for key, value in metrics[-1]["metrics"].items()}
-    curve = [[row["update"], float(np.mean(row["returns"]))] for row in evaluations]
+    result = experiment.run(work, resume=True)
+    assert result.summary is not None
+    summary = result.summary.to_json()
+    described = result.run.read(RunConfig).to_json()
+    logged = list(Run(out).rows(MetricRow))[-1]
+    last = {key: float(np.mean(value)) for key, value in logged.metrics.items()}
+    curve = [[row.update, float(row.returns.mean())] for row in Run(out).rows(Evaluation)]
     return {
         "cell": name,
         "command": f"python benchmarks/{script} --only {name} --seeds {arguments.seeds} "
@@ -119,7 +120,7 @@ def measure(
         **described,
         "config": configs.to_dict(config),
         "wall_seconds": round(time.monotonic() - began, 1),
-        "training_seconds": metrics[-1]["seconds"],
+        "training_seconds": logged.seconds,
         "final_metrics": last,
         "curve": curve,
         "scores": summary,

@@ -10,6 +10,15 @@ with install_import_hook("oryx_marl", "beartype.beartype"):
 # Accelerators multiply float32 in lower precision by default; equalities are tested in full.
 jax.config.update("jax_default_matmul_precision", "highest")
 
+
+@pytest.fixture
+def own_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plug-ins that a test adds are forgotten after it."""
+    from oryx_marl import registry
+
+    monkeypatch.setattr(registry, "_added", {})
+
+
 LONGEST_FIRST = (
     "test_conformance_algorithms",
     "test_cli",

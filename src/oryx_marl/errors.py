@@ -1,5 +1,9 @@
-"""The one exception that is meant for people: its text says what, where and what to do."""
+"""The exception and the warning that are meant for people: their text says what to do."""
 
 
 class OryxError(Exception):
     """Something the user can mend; the command line prints the text and exits non-zero."""
+
+
+class OryxWarning(UserWarning):
+    """Something the user should know; the command line prints the text and goes on."""

@@ -19,9 +19,10 @@ from oryx_marl.data.subsample import whole_episodes
 from oryx_marl.envs.tmaze import TMaze
 from oryx_marl.errors import OryxError
 from oryx_marl.ops.distributions import take_action
-from oryx_marl.policy import artifact as policy_file
+from oryx_marl.policy import artifact
+from oryx_marl.policy.artifact import PolicyArtifact
 from oryx_marl.runs import checkpoint
-from oryx_marl.train import online
+from oryx_marl.training import online
 from oryx_marl.types import ActionSpace, Spec
 
 ENV = TMaze()
@@ -219,10 +220,12 @@ def test_saved_and_loaded_weights_are_equal(name: str, tmp_path: Path) -> None:
     like = jax.eval_shape(lambda: jax.vmap(make(name).init)(KEYS))
     found = checkpoint.restore(tmp_path, like)
     jax.tree.map(np.testing.assert_array_equal, found.tree, jax.device_get(learners))
-    weights = seed(make(name).weights(learners), 1)
-    policy_file.save(tmp_path / "kept.npz", name, make(name), weights, {})
-    kept = policy_file.load(tmp_path / "kept.npz")
+    weights = make(name).weights(learners)
+    policy = PolicyArtifact(name, make(name), make(name).spec, weights, (0, 1), {})
+    artifact.save(tmp_path / "kept.npz", policy)
+    kept = artifact.load(tmp_path / "kept.npz")
     assert kept.algorithm == make(name)
+    assert kept.sha256 == policy.sha256
     jax.tree.map(np.testing.assert_array_equal, kept.weights, jax.device_get(weights))
 
 

@@ -5,24 +5,24 @@ from pathlib import Path
 
 import pytest
 
-import oryx_marl.algorithms
 from oryx_marl import experiment, registry
 from oryx_marl.cli import main as cli
 from oryx_marl.data import catalog
 from oryx_marl.data.subsample import whole_episodes
 from oryx_marl.errors import OryxError
 from oryx_marl.experiment import EvaluationSettings, Experiment
-from oryx_marl.train.loop import TrainSettings
+from oryx_marl.runs.documents import MetricRow
+from oryx_marl.runs.folder import Run
+from oryx_marl.training.loop import TrainSettings
 from oryx_marl.types import ActionSpace, Spec
 
 PAGE = Path(__file__).parents[2] / "docs" / "new_algorithm.md"
 
 
-def test_the_documented_algorithm_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_documented_algorithm_trains(tmp_path: Path, own_plugins: None) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     (tmp_path / "smooth.py").write_text(code)
-    places = [*oryx_marl.algorithms.__path__, str(tmp_path)]
-    monkeypatch.setattr(oryx_marl.algorithms, "__path__", places)
+    registry.add_file(tmp_path / "smooth.py")
     assert "smooth" in registry.names("algorithms")
     parsed = cli._app().cli(
         args=["train", "smooth", "tmaze/planner-expert", "--smoothing", "0.2"], config=cli.FLAGS
@@ -44,8 +44,8 @@ def test_the_documented_algorithm_trains(tmp_path: Path, monkeypatch: pytest.Mon
         EvaluationSettings(episodes=4, replays=0),
     )
     experiment.run(work)
-    lines = list(experiment.Run(work.out).rows("metrics.jsonl"))
-    assert max(lines[-1]["metrics"]["loss"]) < min(lines[0]["metrics"]["loss"])
+    lines = list(Run(work.out).rows(MetricRow))
+    assert max(lines[-1].metrics["loss"]) < min(lines[0].metrics["loss"])
 
 
 def test_the_page_is_short() -> None:

@@ -11,7 +11,7 @@ from oryx_marl.algorithms import oryx
 from oryx_marl.data import catalog
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.errors import OryxError
-from oryx_marl.train.loop import TrainSettings
+from oryx_marl.training.loop import TrainSettings
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -27,7 +27,7 @@ SETTINGS = TrainSettings(
 
 def success(dataset: Dataset, out: Path, config: oryx.Config = CONFIG, **flags: bool) -> float:
     work = experiment.Experiment("oryx", config, dataset, out, SETTINGS, **flags)
-    return experiment.run(work)["last"]["sampled"]["mean"]
+    return experiment.run(work).summary.scores["last", "sampled"].mean
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from oryx_marl import experiment
 from oryx_marl.algorithms import sable
 from oryx_marl.envs.tmaze import TMaze
 from oryx_marl.networks.sable import NetworkConfig
-from oryx_marl.train.online import OnlineSettings
+from oryx_marl.training.online import OnlineSettings
 
 
 @pytest.mark.slow
@@ -31,4 +31,4 @@ def test_sable_solves_a_short_maze(tmp_path: Path) -> None:
         settings.in_updates(config.num_envs * config.rollout_length),
         experiment.EvaluationSettings(replays=0),
     )
-    assert experiment.run(work)["last"]["sampled"]["mean"] > 0.95
+    assert experiment.run(work).summary.scores["last", "sampled"].mean > 0.95

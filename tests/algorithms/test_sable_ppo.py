@@ -16,7 +16,7 @@ from oryx_marl.envs.tmaze import TMaze
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.sable import Memory, NetworkConfig
 from oryx_marl.ops.distributions import categorical
-from oryx_marl.train import online
+from oryx_marl.training import online
 from oryx_marl.types import ActionSpace, Experience, Observation, Spec, Window
 
 ENV = TMaze()

@@ -15,7 +15,7 @@ from oryx_marl.errors import OryxError
 from oryx_marl.networks.sable import NetworkConfig
 from oryx_marl.networks.transformer import TransformerConfig
 from oryx_marl.runs import checkpoint
-from oryx_marl.train import loop, memory, offline
+from oryx_marl.training import loop, memory, offline
 from oryx_marl.types import ActionSpace, Spec, Window
 
 SPEC = Spec("", ("a", "b", "c"), (4,) * 3, ActionSpace("discrete", 3))

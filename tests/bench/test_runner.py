@@ -8,16 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oryx_marl.runs.documents import SecondsSpent
 
 from oryx_marl.algorithms import bc, oryx
 from oryx_marl.bench import suite as suites
-from oryx_marl.bench.runner import SPENT, Bench, _references
+from oryx_marl.bench.runner import Bench, _references
 from oryx_marl.bench.suite import Suite, Variant
 from oryx_marl.bench.summary import make_table
 from oryx_marl.data import catalog, vault
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.recurrent import RecurrentConfig
 from oryx_marl.networks.sable import NetworkConfig
+from oryx_marl.runs.folder import Run
 
 TINY = Suite(
     "tiny",
@@ -66,8 +68,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         bench(folder, watch).run()
     assert begun == ["BC on tmaze/planner-expert", "Oryx on tmaze/planner-expert"]
     assert bench(folder).missing() == [("Oryx", "tmaze/planner-expert")]
-    spent = folder / "work" / "tiny" / "oryx" / "tmaze-planner-expert" / SPENT
-    spent.write_text(str(1_000 + json.loads(spent.read_text())))  # as if it had been slow
+    run = Run(folder / "work" / "tiny" / "oryx" / "tmaze-planner-expert")
+    run.write(SecondsSpent(1_000 + run.read(SecondsSpent).seconds))  # as if it had been slow
     before = {path: path.stat().st_mtime_ns for path in (folder / "out" / "cells").iterdir()}
     bench(folder).run()
     for path, when in before.items():

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import oryx_marl
-from oryx_marl import experiment
 from oryx_marl.cli import main as cli
 from oryx_marl.data import catalog, vault
 from oryx_marl.runs import checkpoint
+from oryx_marl.runs.folder import Run
 
 TINY = ["--width", "8", "--batch-size", "4", "--sequence-length", "5", "--seeds", "2"]
 STEPS = ["--log-every", "5", "--checkpoint-every", "10", "--evaluate-every", "20"]
@@ -61,7 +61,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, cache: dict[str, str]) ->
 
 def weights(run: Path) -> dict[str, np.ndarray]:
     """Every array of the newest checkpoint, by name."""
-    return checkpoint.flatten(experiment.load(run).state)
+    return checkpoint.read(run / "checkpoints").tree
 
 
 def test_a_run_leaves_everything_behind(finished: Path, cache: dict[str, str]) -> None:
@@ -320,7 +320,7 @@ def test_sable_learns_online_and_resumes(
     resumed = oryx([*command, "--steps", "128", "--resume"], tmp_path, cache)
     assert resumed.returncode == 0, resumed.stderr
     run = tmp_path / "runs" / f"sable-{env}"
-    assert experiment.load(run).update == 4
+    assert Run(run).newest_update() == 4
     page = (run / "report.html").read_text()
     assert f"learned in\n<b>{env}</b>" in page
     assert f"oryx train sable --env {env} --steps 128 --seeds 1 --log-every 2" in page

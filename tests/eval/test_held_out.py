@@ -17,7 +17,7 @@ from oryx_marl.errors import OryxError
 from oryx_marl.eval import held_out
 from oryx_marl.ops.distributions import Categorical
 from oryx_marl.report import page
-from oryx_marl.train.loop import TrainSettings
+from oryx_marl.training.loop import TrainSettings
 from oryx_marl.types import ActionSpace, Spec
 
 AGENTS, ACTIONS, LENGTH = 2, 3, 7
@@ -108,7 +108,7 @@ def test_training_without_an_environment_reports_it(tmp_path: Path) -> None:
         updates=60, seeds=2, log_every=20, evaluate_every=60, checkpoint_every=60
     )
     work = experiment.Experiment("bc", config, make_logs(), tmp_path / "run", settings)
-    found = experiment.run(work)["held_out"]
+    found = experiment.run(work).held_out.to_json()
     assert found["episodes"] == 4
     assert found["agreement"]["mean"] > 0.95 > found["guess"]["agreement"]
     assert found["log_likelihood"]["mean"] > found["guess"]["log_likelihood"]

@@ -18,12 +18,12 @@ from oryx_marl.data.subsample import whole_episodes
 from oryx_marl.envs import base
 from oryx_marl.envs.tmaze import TMaze
 from oryx_marl.eval.evaluator import Evaluator
-from oryx_marl.policy import artifact as policy_file
+from oryx_marl.policy import artifact
 from oryx_marl.recipes._policies import KEPT
 from oryx_marl.rollout.record import record_episodes
-from oryx_marl.train import loop
-from oryx_marl.train.offline import Logged
-from oryx_marl.train.online import Live
+from oryx_marl.training import loop
+from oryx_marl.training.offline import Logged
+from oryx_marl.training.online import Live
 from oryx_marl.trees import flatten
 
 FOLDER = Path(__file__).parent / "recorded"
@@ -103,7 +103,7 @@ def train(name: str) -> dict[str, np.ndarray]:
         found |= {f"{update}/{key}": value for key, value in flatten(learners.network).items()}
     weights = algorithm.weights(state.learners)
     evaluator = Evaluator(algorithm, ENV, SEEDS)
-    found["returns"] = evaluator.returns(weights, 0, 32)
+    found["returns"] = evaluator.evaluate(weights, 0, 32)["return"]
     found["actions"] = evaluator.trace(weights, 0, EPISODES).actions
     window = sample_windows(logged, jax.random.key(3), 4, 8)
 
@@ -139,14 +139,14 @@ def compare(name: str) -> dict[str, float]:
 
 def play(scenario: str, path: str) -> dict[str, np.ndarray]:
     """What a policy of the package does, and how it scores."""
-    kept = policy_file.load(KEPT / path)
+    kept = artifact.load(KEPT / path)
     env = base.make_named(scenario)
-    weights = jax.tree.map(jnp.asarray, kept.weights)
+    weights = jax.tree.map(jnp.asarray, kept.weights_of())
     arrays, _ = record_episodes(kept.algorithm, env, weights, 300, jax.random.key(0))
     stacked = jax.tree.map(lambda x: x[None], weights)
     evaluator = Evaluator(kept.algorithm, env, SEEDS[:1])
     return {
-        "returns": evaluator.returns(stacked, 0, 32),
-        "greedy": evaluator.returns(stacked, 0, 32, greedy=True),
+        "returns": evaluator.evaluate(stacked, 0, 32)["return"],
+        "greedy": evaluator.evaluate(stacked, 0, 32, greedy=True)["return"],
         **{name: arrays[name] for name in ("actions", "rewards", "terminals", "episode_starts")},
     }

@@ -26,8 +26,8 @@ from oryx_marl.networks.layers import Dense
 from oryx_marl.networks.sable import NetworkConfig
 from oryx_marl.parallel import devices
 from oryx_marl.runs.folder import Run
-from oryx_marl.train import loop
-from oryx_marl.train.offline import Logged
+from oryx_marl.training import loop
+from oryx_marl.training.offline import Logged
 
 CONFIG = oryx.Config(
     network=NetworkConfig(width=8), batch_size=8, sequence_length=4, policy_temperature=0.01

@@ -120,6 +120,27 @@ def test_kernel_is_the_plain_form_over_batches_and_seeds() -> None:
     )
 
 
+@pytest.mark.parametrize("case", ["few agents", "all agents of a step", "chunks of several steps"])
+def test_kernel_is_the_plain_form_in_smaller_chunks(case: str) -> None:
+    """As on devices with little shared memory; 23 agents are then parts of a step."""
+    columns, steps, agents, causal = CASES[case]
+    sources, reset, present, decays, norm = make(columns, steps, agents)
+    layout = Layout(columns, agents, HEADS, causal, INTERPRET, max_chunk=32, num_stages=1)
+    towards = jax.random.normal(jax.random.key(2), (steps, agents, HEADS * WIDTH))
+
+    def score(form: Any, sources: Any, norm: Any) -> jax.Array:
+        y, _ = form(layout, sources, None, reset, present, decays, norm)
+        return jnp.sum(y * towards)
+
+    found, expected = (
+        jax.jit(jax.grad(score, argnums=(1, 2)), static_argnums=0)(form, sources, norm)
+        for form in (gated_retention, mix)
+    )
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), found, expected
+    )
+
+
 def test_chunks_cover_all_tokens() -> None:
     """Any 64 tokens if only earlier ones are seen, else whole steps, else parts of a step."""
     assert cut(20, 2, causal=True)[:4] == (40, 64, 1, 0)
@@ -128,6 +149,8 @@ def test_chunks_cover_all_tokens() -> None:
     assert cut(20, 50, causal=False)[:4] == (50, 64, 20, 1)
     assert cut(20, 100, causal=False)[:4] == (64, 64, 40, 2)
     assert cut(3, 1, causal=False)[:4] == (3, 16, 1, 0)
+    assert cut(50, 2, causal=True, most=32)[:4] == (32, 32, 4, 0)
+    assert cut(5, 23, causal=False, most=32)[:4] == (23, 32, 5, 1)
 
 
 def test_on_a_gpu_only_and_not_if_declined(monkeypatch: pytest.MonkeyPatch) -> None:

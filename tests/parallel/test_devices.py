@@ -14,7 +14,6 @@ import pytest
 from jax.sharding import AxisType
 from train_on_devices import CONFIG, Small, load_data, train, train_whole
 
-from oryx_marl import experiment
 from oryx_marl.algorithms import bc, oryx
 from oryx_marl.algorithms._split import BATCH
 from oryx_marl.data.sampler import put_on_device
@@ -23,9 +22,10 @@ from oryx_marl.errors import OryxError
 from oryx_marl.parallel import devices
 from oryx_marl.parallel.seeds import SEEDS
 from oryx_marl.runs import checkpoint
+from oryx_marl.runs.documents import Evaluation, MetricRow, RunConfig, Summary
 from oryx_marl.runs.folder import Run
-from oryx_marl.train import loop
-from oryx_marl.train.offline import run_updates
+from oryx_marl.training import loop
+from oryx_marl.training.offline import run_updates
 
 PROGRAM = Path(__file__).parents[1] / "helpers" / "train_on_devices.py"
 SPEC = TMaze().spec
@@ -73,7 +73,7 @@ def read(run: Path) -> tuple[dict[str, np.ndarray], list[dict[str, list[float]]]
     like = jax.eval_shape(lambda: loop.init_state(learner, seeds))
     found = checkpoint.restore(Run(run).checkpoints, like)
     assert found.update == 4
-    lines = [line["metrics"] for line in Run(run).rows("metrics.jsonl")]
+    lines = [row.metrics for row in Run(run).rows(MetricRow)]
     return checkpoint.flatten(found.tree.learners), lines
 
 
@@ -115,14 +115,14 @@ def test_whole_runs_of_oryx_are_the_same(tmp_path: Path) -> None:
         train_whole(tmp_path / "one" / str(seeds), seeds)
     for name in ("two/1", "two/2", "eight/1", "eight/8"):
         one, other = Run(tmp_path / "one" / name[-1]), Run(tmp_path / name)
-        assert other.read("config.json")["devices"] == (2 if "two" in name else 8)
-        assert one.read("summary.json") == other.read("summary.json")
-        assert [row["update"] for row in other.rows("evaluations.jsonl")] == [2, 4]
+        assert other.read(RunConfig).rest["devices"] == (2 if "two" in name else 8)
+        assert one.read(Summary) == other.read(Summary)
+        assert [row.update for row in other.rows(Evaluation)] == [2, 4]
         replays = [np.load(run.folder / "replay.npz")["frames_0"] for run in (one, other)]
         np.testing.assert_array_equal(*replays)
-        states = [experiment.load(run.folder).state for run in (one, other)]
-        for x, y in zip(*map(jax.tree.leaves, states), strict=True):
-            np.testing.assert_allclose(x, y, 0, 1e-6)
+        states = [checkpoint.read(run.checkpoints).tree for run in (one, other)]
+        for name, array in states[0].items():
+            np.testing.assert_allclose(array, states[1][name], 0, 1e-6)
 
 
 def test_what_is_spread() -> None:

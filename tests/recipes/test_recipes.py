@@ -14,12 +14,14 @@ import jax
 import numpy as np
 import pytest
 
+from oryx_marl import recipes
 from oryx_marl.algorithms import sable
 from oryx_marl.data import catalog, subsample, vault
 from oryx_marl.envs.tmaze import TMaze
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.sable import NetworkConfig
-from oryx_marl.policy import artifact as policy_file
+from oryx_marl.policy import artifact
+from oryx_marl.policy.artifact import PolicyArtifact
 from oryx_marl.recipes import _policies, tmaze
 from oryx_marl.recipes.base import Request
 from oryx_marl.rollout import record
@@ -34,8 +36,9 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("kept")
     algorithm = sable.make(CONFIG, ENV.spec)
     for seed, name in enumerate(("one", "two")):
-        weights = algorithm.weights(algorithm.init(jax.random.key(seed)))
-        policy_file.save(folder / f"{name}.npz", "sable", algorithm, weights, {"seed": seed})
+        weights = algorithm.weights(jax.vmap(algorithm.init)(jax.random.key(seed)[None]))
+        policy = PolicyArtifact("sable", algorithm, ENV.spec, weights, (seed,), {"seed": seed})
+        artifact.save(folder / f"{name}.npz", policy)
     return folder
 
 
@@ -43,52 +46,6 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def request_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Request:
     monkeypatch.setattr(record, "MOST_ENVS", 64)
     return Request(rows=3_000, seed=0, work=tmp_path / "tmaze.vlt" / "x.recording")
-
-
-def test_policy_files_keep_everything(kept: Path) -> None:
-    found = policy_file.load(kept / "one.npz")
-    algorithm = sable.make(CONFIG, ENV.spec)
-    assert found.algorithm == algorithm
-    assert found.spec == ENV.spec
-    assert found.about["seed"] == 0
-    expected = algorithm.weights(algorithm.init(jax.random.key(0)))
-    for ours, theirs in zip(jax.tree.leaves(found.weights), jax.tree.leaves(expected), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-
-
-def test_half_of_the_digits_are_half_of_the_file(kept: Path, tmp_path: Path) -> None:
-    whole = policy_file.load(kept / "one.npz")
-    policy_file.save(tmp_path / "half.npz", "sable", whole.algorithm, whole.weights, {}, half=True)
-    found = policy_file.load(tmp_path / "half.npz")
-    for ours, theirs in zip(
-        jax.tree.leaves(found.weights), jax.tree.leaves(whole.weights), strict=True
-    ):
-        assert ours.dtype == np.float32
-        np.testing.assert_allclose(ours, theirs, rtol=2**-10, atol=1e-7)
-    assert (tmp_path / "half.npz").stat().st_size < (kept / "one.npz").stat().st_size
-
-
-def test_damaged_policy_files_are_refused(kept: Path, tmp_path: Path) -> None:
-    content = bytearray((kept / "one.npz").read_bytes())
-    damaged = tmp_path / "damaged.npz"
-    refused = 0
-    for place in range(0, len(content), len(content) // 40):
-        broken = content.copy()
-        broken[place] ^= 0xFF
-        damaged.write_bytes(broken)
-        try:
-            found = policy_file.load(damaged)
-        except OryxError:
-            refused += 1
-        else:  # a byte that nothing depends on, such as a date in the archive
-            expected = policy_file.load(kept / "one.npz")
-            jax.tree.map(np.testing.assert_array_equal, found.weights, expected.weights)
-    assert refused > 20
-    damaged.write_bytes(content[:1000])
-    with pytest.raises(OryxError, match="is damaged"):
-        policy_file.load(damaged)
-    with pytest.raises(OryxError, match="no policy file"):
-        policy_file.load(tmp_path / "none.npz")
 
 
 @pytest.mark.parametrize("piece", [record.PIECE, 7])
@@ -201,14 +158,14 @@ from dataclasses import replace
 from functools import partial
 import sys
 from pathlib import Path
-from oryx_marl.data import catalog
+from oryx_marl import recipes
 from oryx_marl.recipes import _policies, tmaze
 from oryx_marl.recipes.base import Recipe
 sys.path.insert(0, {tests!r})
 from test_recipes import CONFIG, ENV
 run = partial(_policies.record_training, ENV, CONFIG)
 tmaze.RECIPES["replay"] = Recipe("tiny", run, rows={rows})
-catalog.make("tmaze/replay", Path({root!r}), resume={resume})
+recipes.make("tmaze/replay", Path({root!r}), resume={resume})
 print("complete", flush=True)
 """
 
@@ -242,7 +199,7 @@ def test_a_killed_recording_leaves_nothing_and_resumes_exactly(tmp_path: Path) -
         process.communicate()
         assert not folder.exists()
     with pytest.raises(OryxError, match="continue it with --resume"):
-        catalog.make("tmaze/replay", broken)
+        recipes.make("tmaze/replay", broken)
     for root in (broken, whole):
         process = start_recording(root, resume=root == broken)
         assert process.communicate(timeout=240)[0].decode().endswith("complete\n")

@@ -8,11 +8,12 @@ import pytest
 
 pytest.importorskip("jumanji")
 
+from oryx_marl import recipes
 from oryx_marl.algorithms import sable
 from oryx_marl.data import catalog
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.sable import NetworkConfig
-from oryx_marl.policy import artifact as policy_file
+from oryx_marl.policy import artifact
 from oryx_marl.recipes import _policies, _scenarios, connector, smax
 from oryx_marl.rollout import record
 
@@ -34,14 +35,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
         patch.setattr(record, "PIECE", 5)
         patch.setattr(_policies, "EPISODES", 16)
         for variant in ("replay", "expert", "snapshots"):
-            catalog.make(f"{NAME}/{variant}", root, rows=ROWS, tell=told.append)
+            recipes.make(f"{NAME}/{variant}", root, rows=ROWS, tell=told.append)
     return root, told
 
 
 @pytest.mark.slow
 def test_a_part_of_a_training_is_kept(made: tuple[Path, list[str]]) -> None:
     root, told = made
-    found = catalog.open(f"{NAME}/replay", root)
+    found = recipes.open(f"{NAME}/replay", root)
     assert ROWS <= found.num_rows < ROWS + 16  # whole episodes, of at most 4 x 4 steps
     assert found.rewards.shape[1] == 2
     assert found.state is not None
@@ -56,14 +57,14 @@ def test_a_part_of_a_training_is_kept(made: tuple[Path, list[str]]) -> None:
 def test_few_environments_are_recorded(made: tuple[Path, list[str]]) -> None:
     """Two of eight hold 500 of 2,000 steps: 1.1 times what is asked for, rounded up."""
     root, _ = made
-    found = catalog.open(f"{NAME}/replay", root)
+    found = recipes.open(f"{NAME}/replay", root)
     assert found.num_episodes < 500 / 2
 
 
 @pytest.mark.slow
 def test_its_last_policy_acts(made: tuple[Path, list[str]]) -> None:
     root, _ = made
-    expert = catalog.open(f"{NAME}/expert", root)
+    expert = recipes.open(f"{NAME}/expert", root)
     assert ROWS <= expert.num_rows < ROWS + 16
     assert expert.origin["policies"][0]["steps"] == 2_000
     assert expert.origin["policies"][0]["update"] == 10
@@ -72,12 +73,12 @@ def test_its_last_policy_acts(made: tuple[Path, list[str]]) -> None:
 @pytest.mark.slow
 def test_its_policies_act_in_turn(made: tuple[Path, list[str]]) -> None:
     root, told = made
-    mixed = catalog.open(f"{NAME}/snapshots", root)
+    mixed = recipes.open(f"{NAME}/snapshots", root)
     assert [policy["update"] for policy in mixed.origin["policies"]] == [10]
     assert ROWS <= mixed.num_rows < ROWS + 16
     assert mixed.origin["final_return"] == pytest.approx(float(told[-1].split()[-1]), abs=1e-3)
     with pytest.raises(OryxError, match="leave out --policy"):
-        catalog.make("con-25x25x50a/snapshots", root, policy=root / "run")
+        recipes.make("con-25x25x50a/snapshots", root, policy=root / "run")
 
 
 def test_policies_stand_for_a_training(tmp_path: Path) -> None:
@@ -96,7 +97,7 @@ def test_policies_come_with_the_package(scenario: str) -> None:
     assert len(along) == _policies.MOMENTS
     shares = [int(path.stem) / int(last.stem) for path in along]
     np.testing.assert_allclose(shares, np.arange(0.05, 1, 0.1), atol=0.04)
-    assert policy_file.load(last).about["half"]
+    assert artifact.load(last).origin["half"]
 
 
 @pytest.mark.slow
@@ -105,32 +106,32 @@ def test_a_run_acts_in_its_own_environment_only(
 ) -> None:
     root, _ = made
     run = root / f"{NAME}.vlt" / "replay.training" / "run"
-    catalog.make(f"{NAME}/expert", tmp_path, rows=ROWS, policy=run)
-    found = catalog.open(f"{NAME}/expert", tmp_path)
+    recipes.make(f"{NAME}/expert", tmp_path, rows=ROWS, policy=run)
+    found = recipes.open(f"{NAME}/expert", tmp_path)
     assert (found.origin["policies"][0]["update"], found.num_rows >= ROWS) == (10, True)
     with pytest.raises(OryxError, match=f"acts in {NAME}, not in con-7x7x5a"):
-        catalog.make("con-7x7x5a/expert", root, policy=run)
+        recipes.make("con-7x7x5a/expert", root, policy=run)
 
 
 def test_who_has_no_policy_is_told_how_to_get_one(tmp_path: Path) -> None:
     steps = f"make it: oryx data make {NAME}/replay, then oryx data make {NAME}/expert$"
     with pytest.raises(OryxError, match=steps):
-        catalog.open(f"{NAME}/expert", tmp_path)
+        recipes.open(f"{NAME}/expert", tmp_path)
     shutil.copytree(catalog.find("tmaze/planner-expert"), tmp_path / f"{NAME}.vlt" / "replay")
     with pytest.raises(OryxError, match=f"make it: oryx data make {NAME}/expert$"):
-        catalog.open(f"{NAME}/expert", tmp_path)
+        recipes.open(f"{NAME}/expert", tmp_path)
     with pytest.raises(OryxError, match=f"make {NAME}/replay first"):
-        catalog.make(f"{NAME}/expert", tmp_path)
+        recipes.make(f"{NAME}/expert", tmp_path)
     with pytest.raises(OryxError, match=f"make {NAME}/replay first"):
-        catalog.make(f"{NAME}/snapshots", tmp_path)
+        recipes.make(f"{NAME}/snapshots", tmp_path)
     with pytest.raises(OryxError, match="boards are square"):
-        catalog.make("con-4x5x2a/replay", tmp_path)
+        recipes.make("con-4x5x2a/replay", tmp_path)
     with pytest.raises(OryxError, match="there is no recipe for 'con-4x4x2a/other'"):
-        catalog.make(f"{NAME}/other", tmp_path)
+        recipes.make(f"{NAME}/other", tmp_path)
 
 
 def test_the_papers_scenarios_are_listed(tmp_path: Path) -> None:
-    listed = {entry.name for entry in catalog.names(tmp_path)}
+    listed = {entry.name for entry in recipes.names(tmp_path)}
     for family in (*connector.FAMILIES, *smax.FAMILIES):
         assert {f"{family}/{name}" for name in ("replay", "expert", "snapshots")} <= listed
-    assert not catalog.is_made_quickly("con-5x5x3a/replay", tmp_path)
+    assert not recipes.is_made_quickly("con-5x5x3a/replay", tmp_path)

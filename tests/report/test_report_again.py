@@ -5,7 +5,7 @@ from typing import Any
 from oryx_marl import config as configs
 from oryx_marl.algorithms import oryx
 from oryx_marl.report import again
-from oryx_marl.train.loop import TrainSettings
+from oryx_marl.training.loop import TrainSettings
 
 
 def describe(config: oryx.Config, settings: TrainSettings, **more: Any) -> dict[str, Any]:

@@ -49,8 +49,10 @@ class Algorithm(Protocol):
     Hashable and equal if its settings are, so that compiled code is shared.
     """
 
-    config: Any
-    """Its Config."""
+    @property
+    def config(self) -> Any:
+        """Its Config."""
+        ...
 
     @property
     def batch_size(self) -> int:

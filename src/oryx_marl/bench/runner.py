@@ -1,7 +1,6 @@
 """Runs the cells of a suite, and keeps a record of each and the tables of all."""
 
 import json
-import os
 import shlex
 import time
 from collections.abc import Callable
@@ -13,23 +12,29 @@ from typing import Any
 import jax
 import numpy as np
 
-from oryx_marl import experiment
+from oryx_marl import experiment, files, provenance, recipes
 from oryx_marl.bench import summary, table
 from oryx_marl.bench.suite import Suite
-from oryx_marl.data import catalog
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.envs import base
 from oryx_marl.errors import OryxError
 from oryx_marl.eval import uniform
 from oryx_marl.eval.evaluator import Evaluator
 from oryx_marl.experiment import EvaluationSettings, Experiment
+from oryx_marl.outcomes.scores import score
+from oryx_marl.runs.documents import (
+    DivergedSeeds,
+    Evaluation,
+    MarlEval,
+    MetricRow,
+    RunConfig,
+    SecondsSpent,
+)
 from oryx_marl.runs.folder import Run
-from oryx_marl.train.loop import LOST, DivergedError, TrainSettings
+from oryx_marl.training.loop import DivergedError, TrainSettings
 
 Report = Callable[[int, dict[str, np.ndarray]], None]
 CELLS, MARL_EVAL, FIGURE = "cells", "marl_eval.json", "figure.svg"
-SPENT = "seconds_spent.json"
-"""File in a run's folder: seconds that all processes so far have spent on it."""
 LEAST_LEAD = 0.1
 """Of an expert before the data of its training."""
 RANDOM_SEED, RANDOM_EPISODES = 0, 1_280
@@ -62,8 +67,8 @@ class Bench:
         cells = self.suite.choose(only)
         open_cells = [cell for cell in cells if not self._path(*cell).exists()]
         for dataset in dict.fromkeys(dataset for _, dataset in open_cells):
-            if not catalog.is_made_quickly(dataset):
-                catalog.find(dataset)  # or else it is said now, not after hours of other cells
+            if not recipes.is_made_quickly(dataset):
+                recipes.find(dataset)  # or else it is said now, not after hours of other cells
         for cell in open_cells:
             _write(self._path(*cell), self._measure(*cell))
             self.write_tables()
@@ -112,12 +117,12 @@ class Bench:
     def _measure(self, variant: str, dataset: str) -> dict[str, Any]:
         """Trains and scores one cell; the record says how to do it again."""
         suite, chosen = self.suite, self.suite.variants[variant]
-        if catalog.is_made_quickly(dataset):
+        if recipes.is_made_quickly(dataset):
             self.tell(f"making {dataset}")
-            catalog.make(dataset, tell=self.tell)
+            recipes.make(dataset, tell=self.tell)
         run = Run(self.work / suite.name / _plain(variant) / _plain(dataset))
         seconds = _clock(run)
-        data = catalog.open(dataset)
+        data = recipes.open(dataset)
         _require_whole(data, dataset)
         work = Experiment(
             chosen.algorithm,
@@ -131,54 +136,55 @@ class Bench:
         with self.watch(f"{variant} on {dataset}", suite.updates) as report:
 
             def on_progress(update: int, metrics: dict[str, np.ndarray]) -> None:
-                run.write(SPENT, seconds())
+                run.write(SecondsSpent(seconds()))
                 report(update, metrics)
 
             scores, diverged = _train(work, on_progress)
-        nothing = {"seconds": 0.0, "metrics": {}}  # of what diverged before its first line
-        last = [nothing, *run.rows("metrics.jsonl")][-1]
-        evaluations = list(run.rows("evaluations.jsonl"))
+        nothing = MetricRow(0, 0.0, {})  # of what diverged before its first line
+        last = [nothing, *run.rows(MetricRow)][-1]
         return {
             "variant": variant,
             "command": f"{self.command} --only {shlex.quote(variant)} {dataset}",
-            "commit": catalog.find_commit() or "unknown",
-            **work.describe(),
+            "commit": provenance.find_commit() or "unknown",
+            **run.read(RunConfig).to_json(),
             "wall_seconds": round(seconds(), 1),
-            "training_seconds": last["seconds"],
+            "training_seconds": last.seconds,
             "final_metrics": {
                 name: float(np.nanmean(np.array(values, float)))
-                for name, values in last["metrics"].items()
+                for name, values in last.metrics.items()
             },
-            "curve": [[row["update"], float(np.mean(row["returns"]))] for row in evaluations],
+            "curve": [[row.update, float(row.returns.mean())] for row in run.rows(Evaluation)],
             "num_agents": data.spec.num_agents,
             "transitions": data.num_rows,
             "references": references,
             "diverged": diverged,
             "scores": scores,
             "acting": _act_otherwise(work, chosen.acting, suite.episodes),
-            "marl_eval": run.read("eval.json"),
+            "marl_eval": run.read(MarlEval).values,
         }
 
 
 def _train(work: Experiment, on_progress: Report) -> tuple[dict[str, Any], str | None]:
     """The scores, and what diverged: if all seeds did, they are scored at the last checkpoint."""
     try:
-        scores = experiment.run(work, resume=True, on_progress=on_progress)
+        result = experiment.run(work, resume=True, on_progress=on_progress)
     except DivergedError as error:
-        return experiment.score_checkpoint(work), str(error)
+        summary, update = experiment.score_checkpoint(work)
+        return {**summary.to_json(), "update": update}, str(error)
+    assert result.summary is not None
     run = Run(work.out)
-    lost = run.read(LOST) if (run.folder / LOST).exists() else {}
+    lost = run.read(DivergedSeeds).updates if run.has(DivergedSeeds) else {}
     told = ", ".join(f"seed {seed} after {update:,} updates" for seed, update in lost.items())
-    return scores, told or None
+    return result.summary.to_json(), told or None
 
 
 def _require_whole(data: Dataset, name: str) -> None:
     """Raises if a dataset was made smaller than usual: its scores would not compare."""
-    usual = catalog.usual_rows(name)
+    usual = recipes.usual_rows(name)
     if usual is not None and data.num_rows < usual:
         raise OryxError(
             f"{name} has {data.num_rows:,} rows here, but a suite compares on {usual:,}; remove "
-            f"{catalog.find(name)} and make it again: oryx data make {name}"
+            f"{recipes.find(name)} and make it again: oryx data make {name}"
         )
 
 
@@ -207,7 +213,7 @@ def tell_diverged(records: summary.Records) -> str:
 
 def _clock(run: Run) -> Callable[[], float]:
     """Seconds spent on a run so far, those of earlier processes included."""
-    before = run.read(SPENT) if (run.folder / SPENT).exists() else 0.0
+    before = run.read(SecondsSpent).seconds if run.has(SecondsSpent) else 0.0
     began = time.monotonic() - before
     return lambda: time.monotonic() - began
 
@@ -216,15 +222,14 @@ def _act_otherwise(work: Experiment, acting: Any, episodes: int) -> dict[str, An
     """Scores of a finished run's weights when some settings differ in acting."""
     if not acting:
         return {}
-    loaded = experiment.load(work.out)
-    state = jax.tree.map(jax.numpy.asarray, loaded.state)
+    run = Run(work.out)
+    policy, weights = run.policy(), experiment.load_weights(run)
     scores = {}
     for name, changes in acting.items():
-        other = experiment.make_algorithm(
-            work.algorithm, replace(work.config, **changes), loaded.spec
-        )
-        evaluator = Evaluator(other, base.make(loaded.spec), loaded.config["seeds"])
-        scores[name], _ = experiment.score(evaluator, state, episodes)
+        config = replace(work.config, **changes)
+        other = experiment.make_algorithm(work.algorithm, config, policy.spec)
+        evaluator = Evaluator(other, base.make(policy.spec), list(policy.seeds))
+        scores[name] = score(evaluator, weights, episodes)[0].to_json()
     return scores
 
 
@@ -265,8 +270,5 @@ def _write(path: Path, value: Any) -> None:
 
 
 def _write_text(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # One draft per process: several may run different cells of one suite.
-    draft = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    draft.write_text(text)
-    draft.replace(path)
+    # Several processes may run different cells of one suite.
+    files.write_text(path, text, draft_per_process=True)

@@ -5,19 +5,15 @@ import typing
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
 from oryx_marl import registry
 from oryx_marl.bench import published, suite
 from oryx_marl.bench import table as tables
 from oryx_marl.bench.runner import Bench, tell_diverged
 from oryx_marl.bench.summary import make_table
+from oryx_marl.cli.console import console, errors
 from oryx_marl.errors import OryxError
 from oryx_marl.progress import training_bar
-from oryx_marl.train.loop import StoppedError
-
-console = Console()
-errors = Console(stderr=True)
+from oryx_marl.training.loop import StoppedError
 
 NARROW = (
     "Print some with --env, --scenario, --dataset and --algorithm, such as\n"

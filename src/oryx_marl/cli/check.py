@@ -1,6 +1,5 @@
 """The command `oryx data check`."""
 
-import json
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -8,9 +7,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from rich.console import Console
 from rich.progress import track
 
+from oryx_marl import recipes
+from oryx_marl.cli.console import console, errors, print_json
+from oryx_marl.cli.console import say as _print
 from oryx_marl.data import catalog
 from oryx_marl.data.quality.issues import SEVERITIES, Finding
 from oryx_marl.data.quality.repair import mend, mendable
@@ -18,8 +19,6 @@ from oryx_marl.data.quality.validate import validate
 from oryx_marl.data.vault_view import VaultView
 from oryx_marl.data.view import Chunk
 
-console = Console()
-errors = Console(stderr=True)
 COLOURS = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
 
@@ -37,7 +36,7 @@ class DataCheck:
     """Folder of the mended copy (default: the dataset's, with -fixed behind its name)."""
 
     def run(self) -> None:
-        folder = catalog.find(self.dataset)
+        folder = recipes.find(self.dataset)
         view = VaultView(folder)
         found = validate(view, _watch)
         copy, changes = None, {}
@@ -52,7 +51,7 @@ class DataCheck:
             about: dict[str, Any] = {"dataset": view.name, "rows": view.num_rows, "counts": counts}
             if self.fix:
                 about["fixed"] = {"folder": None if copy is None else str(copy), "changes": changes}
-            print(json.dumps({**about, "findings": [asdict(f) for f in found]}))  # noqa: T201
+            print_json({**about, "findings": [asdict(f) for f in found]})
         else:
             if self.fix:
                 _show_changes(copy, changes)
@@ -100,7 +99,3 @@ def _show(found: list[Finding]) -> None:
             _print(f"    {place}")
         if first.count > len(places):
             _print(f"    and {first.count - len(places):,} more")
-
-
-def _print(text: str) -> None:
-    console.print(text, highlight=False, markup=False, soft_wrap=True)

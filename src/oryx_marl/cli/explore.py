@@ -1,21 +1,19 @@
 """The commands `oryx data info` and `oryx data plot`."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from rich.console import Console
 from rich.table import Table
 
-from oryx_marl.data import catalog
+from oryx_marl import recipes
+from oryx_marl.cli.console import console, print_json
 from oryx_marl.data.explore import explore
 from oryx_marl.data.quality.validate import validate
 from oryx_marl.errors import OryxError
 from oryx_marl.report import data_page, document
 
-console = Console()
 DRAWN = (
     "name",
     "histogram",
@@ -38,9 +36,9 @@ class DataInfo:
     """Print JSON."""
 
     def run(self) -> None:
-        found = explore(catalog.view(self.dataset))
+        found = explore(recipes.view(self.dataset))
         if self.json:
-            print(json.dumps(found))  # noqa: T201
+            print_json(found)
             return
         table = Table("statistic", "value", title=found["name"])
         for name, value in found.items():
@@ -69,7 +67,7 @@ class DataPlot:
     def run(self) -> None:
         parts = []
         for name in self.datasets:
-            view = catalog.view(name)
+            view = recipes.view(name)
             parts.append((explore(view), validate(view)))
         first = parts[0][0]["name"].replace("/", "-")
         page = document.write(data_page.render(parts), self.out or Path(f"{first}.html"))

@@ -1,6 +1,5 @@
 """The command `oryx data download`, and the list of what there is to download."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,17 +7,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 from rich.table import Column, Table
 
+from oryx_marl.cli.console import console, errors, print_json, say
 from oryx_marl.data import catalog
 from oryx_marl.data.hub import archives as hub
 from oryx_marl.data.hub.download import download
 from oryx_marl.data.hub.fetch import Watch
-
-console = Console()
-errors = Console(stderr=True)
 
 
 @dataclass(frozen=True)
@@ -42,13 +38,12 @@ class DataDownload:
             done = download(self.name, root, self.revision, self.archive, watch)
         if self.json:
             told = {"folders": [str(folder) for folder in done.folders], "messages": done.messages}
-            print(json.dumps(told))  # noqa: T201
+            print_json(told)
             return
         for message in done.messages:
-            console.print(message, highlight=False, markup=False, soft_wrap=True)
+            say(message)
         for folder in done.folders:
-            line = f"{folder.parent.stem}/{folder.name} is in {folder}"
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
+            say(f"{folder.parent.stem}/{folder.name} is in {folder}")
 
 
 def list_remote(as_json: bool) -> None:
@@ -70,7 +65,7 @@ def list_remote(as_json: bool) -> None:
         if not archive.cards():
             entries.append({"name": archive.name, **about})
     if as_json:
-        print(json.dumps(entries))  # noqa: T201
+        print_json(entries)
         return
     width = max(len(entry["name"]) for entry in entries)  # never cut: it is what one copies
     table = Table(Column("name", no_wrap=True, min_width=width))

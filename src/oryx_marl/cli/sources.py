@@ -6,17 +6,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
-from rich.console import Console
 
+from oryx_marl import recipes
+from oryx_marl.cli.console import console, errors
 from oryx_marl.data import catalog, subsample, vault
 from oryx_marl.data import view as views
 from oryx_marl.data.sources import base
 from oryx_marl.data.sources.base import Options
 from oryx_marl.errors import OryxError
 from oryx_marl.progress import counting
-
-console = Console()
-errors = Console(stderr=True)
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,7 @@ class DataExport:
         if to is None:
             raise OryxError(f"say what {self.file} is to be: --to parquet, minari or vault")
         kind = {"parquet": "table", "minari": "minari", "vault": "og_marl"}[to]
-        parts = views.parts(catalog.view(self.dataset))
+        parts = views.parts(recipes.view(self.dataset))
         with counting("exporting", "steps", errors) as report:
             base.write(base.watched(parts, report), self.file, kind)
         console.print(f"wrote {self.file}", highlight=False, soft_wrap=True)
@@ -139,12 +137,12 @@ class DataSubsample:
 
     def run(self) -> None:
         folder = catalog.new_folder(self.name, self.root)
-        whole = catalog.view(self.dataset)
+        whole = recipes.view(self.dataset)
         found: views.View = whole
         if self.quantiles is not None:
             found = subsample.by_return(found, *self.quantiles)
         if self.like is not None:
-            found = subsample.match_returns(found, catalog.view(self.like), self.seed, self.bins)
+            found = subsample.match_returns(found, recipes.view(self.like), self.seed, self.bins)
         if self.rows is not None:
             found = subsample.whole_episodes(found, self.rows, self.seed)
         told = {

@@ -1,4 +1,4 @@
-"""The protocol of environments written in JAX, and environments by name."""
+"""The protocols of environments, in JAX and outside of it, and environments by name."""
 
 import importlib
 import io
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 import jax
 import numpy as np
@@ -40,13 +40,21 @@ class Env(Protocol):
     starts_per_step: float
     """Where a reset costs more than a step, so that beginnings had better be drawn in advance: how
     many an environment needs per step, at most; else 0."""
+    num_starts: int | None
+    """How many different episodes can begin, where they are few enough to meet twice; else None."""
 
     def reset(self, key: jax.Array) -> tuple[State, Step]:
-        """The first step of an episode; its rewards are 0 and nothing has ended."""
+        """The first step of an episode; its rewards are 0 and nothing has ended.
+
+        Where steps report metrics, it has the same names.
+        """
         ...
 
     def step(self, state: State, actions: jax.Array, key: jax.Array) -> tuple[State, Step]:
-        """The next step. What happens after an end is undefined: the roll-out resets."""
+        """The next step, after actions [N] int32 or [N, A] float32.
+
+        What happens after an end is undefined: the roll-out resets.
+        """
         ...
 
     def render_text(self, state: State) -> str:
@@ -56,6 +64,58 @@ class Env(Protocol):
     def render_rgb(self, state: State) -> np.ndarray:
         """A picture of the state, uint8 [height, width, 3]."""
         ...
+
+
+class HostEnv(Protocol):
+    """E environments of one kind outside JAX, stepped together; numpy in and out.
+
+    The leaves of a Step have a leading axis of environments. All randomness comes from the seeds:
+    equal seeds and actions give equal steps. Whatever it reports in `Step.metrics` may appear with
+    time; NaN stands where nothing was reported.
+    """
+
+    spec: Spec
+    name: str
+    """What it is called in tables and messages."""
+    action_names: tuple[str, ...]
+    """What each discrete action, or dimension of a box, is called."""
+    return_name: str
+    """What the mean return of episodes is: 'success rate' where it is 0 or 1, else 'return'."""
+    num_envs: int
+    """E, how many are stepped together."""
+
+    def reset(self, which: np.ndarray, seeds: np.ndarray) -> Step:
+        """Begins an episode in the environments `which` [K], each with a seed of its own [K].
+
+        Their first steps, [K, ...]; rewards are 0 and nothing has ended.
+        """
+        ...
+
+    def step(self, actions: np.ndarray) -> Step:
+        """The next step of all, [E, ...], after actions [E, N] int32 or [E, N, A] float32.
+
+        An environment that has ended is not stepped and repeats its last step; one that has not
+        begun counts as ended, with nobody present.
+        """
+        ...
+
+    def close(self) -> None:
+        """Ends what runs for it; may be called twice."""
+        ...
+
+
+def is_host(env: Env | HostEnv) -> TypeGuard[HostEnv]:
+    """Whether an environment runs outside JAX."""
+    return hasattr(env, "num_envs")
+
+
+def require_jax(env: Env | HostEnv, what: str) -> Env:
+    """The environment, if it is written in JAX, which `what` needs."""
+    if is_host(env):
+        raise OryxError(
+            f"{what} needs an environment written in JAX, and '{env.name}' runs outside of it"
+        )
+    return env  # type: ignore[return-value]
 
 
 def make(spec: Spec) -> Env:

@@ -65,6 +65,7 @@ class Connector:
     action_names: tuple[str, ...] = ("stay", "up", "right", "down", "left")
     return_name = "return"
     feature_range = (-1.0, 1.0)
+    num_starts: int | None = None
     version = 1
 
     def __init__(

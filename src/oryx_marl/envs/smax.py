@@ -40,6 +40,7 @@ class Smax:
     feature_range = (-2.0, 2.0)
     """A unit that others push over the edge is seen there once, a little beyond 1."""
     starts_per_step = 0.0
+    num_starts: int | None = None
     version = 1
 
     def __init__(self, num_units: int = 5) -> None:

@@ -71,6 +71,7 @@ class TMaze:
     name = "tmaze"
     feature_range = (-1.0, 2.0)
     starts_per_step = 0.0
+    num_starts: int | None = 4  # start cells and sides of the goals
     version = 1
 
     def __init__(

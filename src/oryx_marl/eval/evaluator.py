@@ -6,21 +6,28 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Shaped
 
 from oryx_marl.algorithms.base import Algorithm
-from oryx_marl.envs.base import Env
+from oryx_marl.envs.base import Env, HostEnv, is_host, require_jax
 from oryx_marl.errors import OryxError
 from oryx_marl.parallel.devices import fetch
 from oryx_marl.parallel.seeds import over_seeds
 from oryx_marl.rollout import episodes as rollout
+from oryx_marl.rollout import host
 from oryx_marl.rollout.episodes import Episodes, Trace
+
+Scores = dict[str, Shaped[np.ndarray, "S episodes"]]
+"""Of every episode of every seed: 'return', 'length' and what the environment reports, by name."""
 
 
 class Evaluator:
-    """Rolls out weights stacked over seeds, each seed with random streams of its own."""
+    """Rolls out weights stacked over seeds, each seed with random streams of its own.
 
-    def __init__(self, algorithm: Algorithm, env: Env, seeds: list[int]) -> None:
+    Seeds play side by side in a JAX environment, and one after another in a HostEnv.
+    """
+
+    def __init__(self, algorithm: Algorithm, env: Env | HostEnv, seeds: list[int]) -> None:
         self.algorithm = algorithm
         self.env = env
         # Training folds the update's number into the seed's key, and that number is never -1.
@@ -28,23 +35,43 @@ class Evaluator:
             jnp.array(seeds)
         )
 
-    def returns(
-        self, weights: Any, stream: int, episodes: int, greedy: bool = False
-    ) -> Float[np.ndarray, "S episodes"]:
-        """Returns of whole episodes; another `stream` number means fresh episodes."""
+    def evaluate(self, weights: Any, stream: int, episodes: int, greedy: bool = False) -> Scores:
+        """Scores of whole episodes; another `stream` number means fresh episodes."""
         if episodes < 1:
             raise OryxError(f"scores need at least 1 episode, not {episodes}")
+        if is_host(self.env):
+            return self._evaluate_on_host(weights, stream, episodes, greedy)
+        env = require_jax(self.env, "compiled evaluation")
         found = _play(
-            self.algorithm, self.env, episodes, greedy, weights, self._keys, jnp.asarray(stream)
+            self.algorithm, env, episodes, greedy, weights, self._keys, jnp.asarray(stream)
         )
-        return fetch(found.returns)
+        return by_name(fetch(found))
+
+    def _evaluate_on_host(self, weights: Any, stream: int, episodes: int, greedy: bool) -> Scores:
+        assert is_host(self.env)
+        weights, found = fetch(weights), []
+        for index, seed_key in enumerate(self._keys):
+            own = jax.tree.map(lambda x, i=index: jnp.asarray(x[i]), weights)
+            policy = host.compile_policy(self.algorithm, own, greedy)
+            key = jax.random.fold_in(seed_key, stream)
+            found.append(by_name(host.play(self.env, policy, key, episodes)))
+        # An environment outside JAX may report a metric in some episodes and not in others.
+        names = dict.fromkeys(name for scores in found for name in scores)
+        unknown = np.full(episodes, np.nan, np.float32)
+        return {name: np.stack([scores.get(name, unknown) for scores in found]) for name in names}
 
     def trace(self, weights: Any, stream: int, episodes: int) -> Trace:
         """Sampled episodes of the first seed, step by step."""
+        env = require_jax(self.env, "a replay")
         first = jax.tree.map(lambda x: jnp.asarray(x[0]), fetch(weights))
         key = jax.random.fold_in(self._keys[0], stream)
         policy = self.algorithm.policy(first)
-        return jax.jit(lambda: rollout.trace(self.env, policy, key, episodes))()
+        return jax.jit(lambda: rollout.trace(env, policy, key, episodes))()
+
+
+def by_name(episodes: Any) -> dict[str, np.ndarray]:
+    """Episodes as named scores."""
+    return {"return": episodes.returns, "length": episodes.lengths, **episodes.metrics}
 
 
 @partial(jax.jit, static_argnames=("algorithm", "env", "episodes", "greedy"))

@@ -1,5 +1,6 @@
 """Scores with honest intervals: the seed is the unit, episodes of one seed are not independent."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,22 +25,60 @@ def is_rate(metric: str) -> bool:
     return metric.endswith("rate")
 
 
-def summarise(returns: Float[np.ndarray, "S episodes"], metric: str) -> dict[str, Any]:
+def summarise(values: Float[np.ndarray, "S episodes"], metric: str) -> dict[str, Any]:
     """Mean and interval over seeds, a rate's cut to what it can be (Student's t knows no bounds).
 
-    The spread within each seed stands apart.
+    The spread within each seed stands apart. Episodes in which a metric was not reported (NaN) do
+    not count; `reported_share` says so. Numbers that nothing is known of are None.
     """
-    per_seed = returns.mean(axis=1, dtype=np.float64)
-    mean, low, high = mean_interval(per_seed)
+    is_known = ~np.isnan(values)
+    count = is_known.sum(axis=1)
+    if is_known.all():
+        per_seed = values.mean(axis=1, dtype=np.float64)
+        spread = values.std(axis=1, dtype=np.float64)
+    else:
+        known = [row[mask] for row, mask in zip(values, is_known, strict=True)]
+        per_seed = np.array([x.mean(dtype=np.float64) if len(x) else np.nan for x in known])
+        spread = np.array([x.std(dtype=np.float64) if len(x) else np.nan for x in known])
+    mean, low, high = mean_interval(per_seed[count > 0]) if count.any() else (np.nan,) * 3
     if is_rate(metric):
         low, high = np.clip([low, high], 0.0, 1.0).tolist()
     return {
-        "mean": mean,
-        "low": None if np.isnan(low) else low,
-        "high": None if np.isnan(high) else high,
-        "per_seed": per_seed.tolist(),
-        "within_seed_std": returns.std(axis=1, dtype=np.float64).tolist(),
+        "mean": none_for_nan(mean),
+        "low": none_for_nan(low),
+        "high": none_for_nan(high),
+        "per_seed": none_for_nan(per_seed.tolist()),
+        "within_seed_std": none_for_nan(spread.tolist()),
+        **({} if is_known.all() else {"reported_share": float(is_known.mean())}),
     }
+
+
+def summarise_scores(scores: Mapping[str, np.ndarray], return_name: str) -> dict[str, Any]:
+    """The summary of the returns, and under `metrics` those of what the environment reports."""
+    summary = summarise(scores["return"], return_name)
+    if metrics := reported(scores):
+        summary["metrics"] = {name: summarise(values, name) for name, values in metrics.items()}
+    return summary
+
+
+def reported(scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """What the environment reports, without what is known of every environment."""
+    return {name: values for name, values in scores.items() if name not in ("return", "length")}
+
+
+def evaluation_row(update: int, seconds: float, scores: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """A line of evaluations.jsonl; `metrics` is there only if the environment reports some."""
+    row = {"update": update, "seconds": round(seconds, 3), "returns": scores["return"].tolist()}
+    if metrics := reported(scores):
+        row["metrics"] = {name: none_for_nan(values.tolist()) for name, values in metrics.items()}
+    return row
+
+
+def none_for_nan(values: Any) -> Any:
+    """The same numbers, or lists of them, as JSON has them: None where nothing is known."""
+    if isinstance(values, list):
+        return [none_for_nan(value) for value in values]
+    return None if np.isnan(values) else values
 
 
 def marl_eval(
@@ -48,23 +87,29 @@ def marl_eval(
     algorithm: str,
     seeds: list[int],
     evaluations: list[dict[str, Any]],
-    absolute: Float[np.ndarray, "S episodes"],
+    absolute: Mapping[str, np.ndarray],
 ) -> dict[str, Any]:
     """The layout that marl-eval reads; `step_count` counts gradient updates.
 
-    `evaluations` are rows with `update`, `seconds` and `returns [S, episodes]`; `absolute` are the
-    returns of each seed's best weights on fresh episodes.
+    `evaluations` are rows of evaluations.jsonl; `absolute` are the scores [S, episodes] of each
+    seed's best weights on fresh episodes. Every metric stands as a list beside `return`.
     """
+    best = evaluation_row(0, 0.0, absolute)
     runs = {}
     for index, seed in enumerate(seeds):
         steps: dict[str, Any] = {
             f"step_{number}": {
                 "step_count": row["update"],
                 "elapsed_time": row["seconds"],
-                "return": row["returns"][index],
+                **_of_seed(row, index),
             }
             for number, row in enumerate(evaluations)
         }
-        steps["absolute_metrics"] = {"return": absolute[index].tolist()}
+        steps["absolute_metrics"] = _of_seed(best, index)
         runs[f"seed_{seed}"] = steps
     return {environment: {task: {algorithm: runs}}}
+
+
+def _of_seed(row: dict[str, Any], index: int) -> dict[str, list]:
+    metrics = {name: values[index] for name, values in row.get("metrics", {}).items()}
+    return {"return": row["returns"][index], **metrics}

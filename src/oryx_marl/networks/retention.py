@@ -131,10 +131,15 @@ class MultiHeadRetention(eqx.Module):
         layout = Layout(columns, num_agents, self.num_heads, self.causal)
         one: Callable[..., tuple[Array, States]] = functools.partial(mix, layout)
         ends_here = state is None or context.ends_here
-        if ends_here and has_kernel(num_steps, width // self.num_heads):
-            from oryx_marl.ops.retention_kernel import gated_retention  # needs parts of Pallas
+        head_width = width // self.num_heads
+        if ends_here and has_kernel(num_steps, head_width):
+            # Imported here since they need parts of Pallas.
+            from oryx_marl.ops.retention_fit import fit
+            from oryx_marl.ops.retention_kernel import gated_retention
 
-            one = functools.partial(gated_retention, layout)
+            has_state, dtype = state is not None, sources[0].dtype
+            if fitted := fit(layout, num_steps, head_width, dtype, has_state):
+                one = functools.partial(gated_retention, fitted)
         for _ in range(queries.ndim - 3):
             one = jax.vmap(one, in_axes=(0, 0, 0, 0, None, None))
         y, state = one(sources, state, context.reset, context.present, context.decays, self.norm)

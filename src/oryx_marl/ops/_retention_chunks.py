@@ -29,16 +29,16 @@ class Chunks(NamedTuple):
         return self.number > 1 or self.per_step > 0 or self.begins_with_state
 
 
-def cut(num_steps: int, num_agents: int, causal: bool) -> Chunks:
+def cut(num_steps: int, num_agents: int, causal: bool, most: int = MAX_CHUNK) -> Chunks:
     """Tokens of any steps where only earlier ones are seen; else whole steps, or of one step each
-    if no two fit into a chunk."""
+    if no two fit into a chunk. None has more than `most` tokens."""
     per_step = 0
     if causal:
-        tokens = min(MAX_CHUNK, num_steps * num_agents)
-    elif 2 * num_agents <= MAX_CHUNK:
-        tokens = min(num_steps, MAX_CHUNK // num_agents) * num_agents
+        tokens = min(most, num_steps * num_agents)
+    elif 2 * num_agents <= most:
+        tokens = min(num_steps, most // num_agents) * num_agents
     else:
-        tokens = min(MAX_CHUNK, num_agents)
+        tokens = min(most, num_agents)
         per_step = pl.cdiv(num_agents, tokens)
     number = num_steps * per_step or pl.cdiv(num_steps * num_agents, tokens)
     return Chunks(tokens, max(16, pl.next_power_of_2(tokens)), number, per_step)

@@ -38,12 +38,17 @@ class Layout(NamedTuple):
     causal: bool
     interpret: bool = False
     """Run the kernel without a GPU, slowly: for tests."""
+    max_chunk: int = MAX_CHUNK
+    """Tokens that the kernel puts into one product, at most."""
+    num_stages: int = 2
+    """Chunks under way at a time: with two, the next one is read while this one is computed."""
 
 
 def has_kernel(num_steps: int, head_width: int) -> bool:
     """Whether ops/retention_kernel.py does these sizes here, and is not declined ($ORYX_KERNELS=0).
 
-    It does sequences whose last state nobody asks for, as in training.
+    It does sequences whose last state nobody asks for, as in training. Whether it also fits into
+    the device's shared memory, and how, says ops/retention_fit.py.
     """
     declined = os.environ.get("ORYX_KERNELS") == "0" or jax.default_backend() != "gpu"
     return head_width in (16, 32, 64, 128) and num_steps > 1 and not declined

@@ -40,7 +40,7 @@ def gated_retention(
 ) -> tuple[Float[Array, "T N D"], None]:
     """Outputs of one sequence; what is remembered from before takes no gradient."""
     num_steps, num_agents = present.shape
-    chunks = cut(num_steps, num_agents, layout.causal)
+    chunks = cut(num_steps, num_agents, layout.causal, layout.max_chunk)
     chunks = chunks._replace(begins_with_state=state is not None)
     episode = jnp.broadcast_to(jnp.cumsum(reset)[:, None], present.shape).astype(jnp.int32)
     keyed = jnp.where(present, episode, -1)
@@ -252,7 +252,7 @@ def _call(
         functools.partial(kernel, layout, chunks, num_steps),
         grid=(heads,),
         out_shape=out,
-        compiler_params=plgpu.CompilerParams(num_warps=4, num_stages=2),
+        compiler_params=plgpu.CompilerParams(num_warps=4, num_stages=layout.num_stages),
         interpret=layout.interpret,
         name="gated_retention" + kernel.__name__.removesuffix("_kernel"),
     )

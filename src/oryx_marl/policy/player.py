@@ -1,15 +1,14 @@
 """A trained policy in plain Python: shown what the agents see, it says what they do."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from oryx_marl import experiment
 from oryx_marl.errors import OryxError
+from oryx_marl.policy.artifact import PolicyArtifact
 from oryx_marl.types import Observation
 
 PerAgent = Mapping[str, Any] | Sequence[Any] | np.ndarray
@@ -17,60 +16,85 @@ PerAgent = Mapping[str, Any] | Sequence[Any] | np.ndarray
 
 
 class Player:
-    """Acts step by step and remembers, until `reset`, what it has seen and done."""
+    """Acts step by step and remembers, until `reset`, what it has seen and done.
+
+    Args:
+        artifact: The policy.
+        seed: Which of its seeds acts (default: the first).
+        greedy: Take the likeliest action, instead of drawing one by the odds.
+        random_seed: Of the draws: the same number gives the same sequence of episodes.
+    """
 
     def __init__(
-        self, loaded: experiment.Loaded, which: str, seed: int, greedy: bool, random_seed: int
+        self,
+        artifact: PolicyArtifact,
+        seed: int | None = None,
+        greedy: bool = False,
+        random_seed: int = 0,
     ) -> None:
-        self.spec = loaded.spec
-        self.action_names: list[str] | None = loaded.config.get("action_names")
+        self.spec = artifact.spec
+        self.action_names: list[str] | None = artifact.origin.get("action_names")
         """What the logs called each action, where they had words for them."""
-        numbers = loaded.config["seeds"]
-        if seed not in numbers:
-            raise OryxError(f"this run has no seed {seed}; it has {numbers}")
-        state = loaded.state
-        stacked = state.best if which == "best" else loaded.algorithm.weights(state.learners)
-        weights = jax.tree.map(lambda x: jnp.asarray(x[numbers.index(seed)]), stacked)
-        self._policy = loaded.algorithm.policy(weights, greedy)
+        weights = jax.tree.map(jnp.asarray, artifact.weights_of(seed))
+        self._policy = artifact.algorithm.policy(weights, greedy)
         self._step = jax.jit(self._policy.step)
         self._key = jax.random.key(random_seed)
-        self.reset()
+        self._carry, self._count, self._episode = self._policy.init(1), 0, 0
 
     def reset(self) -> None:
-        """An episode begins: nothing is remembered."""
-        self._memory, self._count = self._policy.init(1), 0
+        """Begins the next episode: nothing is remembered, and other random numbers are drawn.
+
+        Before the first step of an episode it changes nothing, so a loop that resets before every
+        episode and one that resets after every episode get the same sequence.
+        """
+        self._episode += self._count > 0
+        self._carry, self._count = self._policy.init(1), 0
 
     def act(
         self,
-        observation: PerAgent,
-        legal: PerAgent | None = None,
+        observations: PerAgent,
+        action_mask: PerAgent | None = None,
         rewards: PerAgent | None = None,
+        *,
+        legal: PerAgent | None = None,
     ) -> Any:
-        """The action of each agent, by name if the observation is by name.
+        """The action of each agent, by name if the observations are by name.
 
-        Agents that are not named, or whose observation is None, are absent. `legal` says which
-        actions may be taken (default: all); `rewards` are those of the step before, which some
-        policies (MADT) want to know.
+        Args:
+            observations: Features of each agent, or what our PettingZoo environments show it:
+                {"observation": features, "action_mask": mask}. Agents that are not named, or whose
+                observation is None, are absent.
+            action_mask: Which actions each agent may take (default: the mask beside its
+                observation, else all).
+            rewards: Of the step before, which some policies (MADT) want to know.
+            legal: Another name of `action_mask`, from version 0.1.0.
+
+        Returns:
+            Actions [N], or [N, A] floats of a box; by name a dict of those agents that are present.
         """
-        seen = self._by_agent(observation, "observation")
+        if legal is not None and action_mask is not None:
+            raise OryxError("give either action_mask or legal, which is its old name, not both")
+        seen, beside = self._split_masks(self._by_agent(observations, "observations"))
+        given = self._by_agent(legal if action_mask is None else action_mask, "action_mask")
+        masks = [
+            one if one is not None else other for one, other in zip(given, beside, strict=True)
+        ]
         present = np.array([each is not None for each in seen])
-        features = np.stack([self._features(i, each) for i, each in enumerate(seen)])
-        allowed = self._legal(legal, present)
         told = [0.0 if each is None else float(each) for each in self._by_agent(rewards, "rewards")]
         shown = Observation(
-            jnp.asarray(features),
-            jnp.asarray(allowed),
+            jnp.asarray(np.stack([self._features(i, each) for i, each in enumerate(seen)])),
+            jnp.asarray(self._masks(masks, present)),
             jnp.asarray(present),
             jnp.asarray(self._count == 0),
             jnp.asarray(self._count, jnp.int32),
             jnp.asarray(told, jnp.float32),
         )
         batch = jax.tree.map(lambda x: x[None], shown)
-        key = jax.random.fold_in(self._key, self._count)
-        self._memory, actions, _ = self._step(self._memory, batch, key)
+        key = jax.random.fold_in(jax.random.fold_in(self._key, self._episode), self._count)
+        self._carry, actions, _ = self._step(self._carry, batch, key)
         self._count += 1
         chosen = np.asarray(actions[0])
-        if not isinstance(observation, Mapping):
+        if not isinstance(observations, Mapping):
             return chosen
         pairs = zip(self.spec.agents, chosen, present, strict=True)
         return {name: action for name, action, is_here in pairs if is_here}
@@ -89,6 +113,24 @@ class Player:
                 f"{what} must have one entry for each of {len(agents)} agents, got {len(values)}"
             )
         return list(values)
+
+    def _split_masks(self, seen: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Features and masks, where PettingZoo shows them together."""
+        features: list[Any] = []
+        masks: list[Any] = []
+        for name, each in zip(self.spec.agents, seen, strict=True):
+            if not isinstance(each, Mapping):
+                features.append(each)
+                masks.append(None)
+                continue
+            if "observation" not in each:
+                raise OryxError(
+                    f"the observation of {name} is a dict with {sorted(each)}; its features must "
+                    'stand under "observation", and may have an "action_mask" beside them'
+                )
+            features.append(each["observation"])
+            masks.append(each.get("action_mask"))
+        return features, masks
 
     def _features(self, agent: int, values: Any) -> np.ndarray:
         """Features of an agent, filled up with zeros to those of the agent that has most."""
@@ -110,35 +152,21 @@ class Player:
         padded[: len(given)] = given
         return padded
 
-    def _legal(self, legal: PerAgent | None, present: np.ndarray) -> np.ndarray:
+    def _masks(self, given: list[Any], present: np.ndarray) -> np.ndarray:
         """Masks [N, A]; of absent agents, and of those of whom nothing is said, full."""
         masks = np.ones((self.spec.num_agents, self.spec.action.size), bool)
-        for agent, given in enumerate(self._by_agent(legal, "legal")):
-            if given is None or not present[agent]:
+        for agent, each in enumerate(given):
+            if each is None or not present[agent]:
                 continue
-            mask, name = np.asarray(given, bool), self.spec.agents[agent]
+            mask, name = np.asarray(each, bool), self.spec.agents[agent]
+            if self.spec.action.kind == "box":
+                raise OryxError(f"action_mask of {name}: actions of a box have no mask")
             if mask.shape != masks[agent].shape:
                 raise OryxError(
-                    f"legal of {name} must have {self.spec.action.size} entries, "
+                    f"action_mask of {name} must have {self.spec.action.size} entries, "
                     f"got shape {mask.shape}"
                 )
             if not mask.any():
-                raise OryxError(f"legal of {name} allows no action at all")
+                raise OryxError(f"action_mask of {name} allows no action at all")
             masks[agent] = mask
         return masks
-
-
-def load(
-    run: str | Path,
-    which: Literal["last", "best"] = "last",
-    seed: int | None = None,
-    greedy: bool = False,
-    random_seed: int = 0,
-) -> Player:
-    """The policy of a run: of its last weights or of its best evaluation, and of one of its seeds
-    (default: the first). With `greedy` the likeliest action, else one drawn by the odds."""
-    loaded = experiment.load(Path(run))
-    if which not in ("last", "best"):
-        raise OryxError(f"which must be 'last' or 'best', got {which!r}")
-    first = loaded.config["seeds"][0]
-    return Player(loaded, which, first if seed is None else seed, greedy, random_seed)

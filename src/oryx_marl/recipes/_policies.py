@@ -21,17 +21,16 @@ from oryx_marl.envs import base
 from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
 from oryx_marl.eval.evaluator import Evaluator
-from oryx_marl.policy import artifact as policy_file
-from oryx_marl.policy.artifact import KeptPolicy
+from oryx_marl.policy import artifact
+from oryx_marl.policy.artifact import PolicyArtifact
 from oryx_marl.recipes.base import Request, one_part
 from oryx_marl.rollout.record import record_episodes
-from oryx_marl.runs.folder import Run
-from oryx_marl.train.online import OnlineSettings
+from oryx_marl.runs.documents import RecordingRequest, RunConfig
+from oryx_marl.runs.folder import Run, load_policy
+from oryx_marl.training.online import OnlineSettings
 
 KEPT = Path(__file__).parent / "kept"
 """Policies that are installed with the package."""
-REQUEST = "request.json"
-"""What was asked for when a recording was begun, in its work folder."""
 EPISODES = 1_280
 """That score the final policy: others are measured against it."""
 EVALUATE_EVERY = 100
@@ -73,12 +72,15 @@ def record_training(
             path = request.work / "snapshots" / f"{update}.npz"
             steps = update * algorithm.batch_size * algorithm.sequence_length
             about = {"seed": request.seed, "update": update, "steps": steps}
-            policy_file.save(path, "sable", algorithm, weights, about)
+            stacked = jax.tree.map(lambda leaf: np.asarray(leaf)[None], weights)
+            seeds = (request.seed,)
+            artifact.save(path, PolicyArtifact("sable", algorithm, env.spec, stacked, seeds, about))
 
     with request.watch(train.updates) as report:
         record = experiment.Record(recorder, keep, num_recorded)
-        summary = experiment.run(work, request.resume, report, record)
-    final = summary["last"]["sampled"]["mean"]
+        summary = experiment.run(work, request.resume, report, record).summary
+    assert summary is not None
+    final = summary.scores["last", "sampled"].mean
     request.tell(f"{env.return_name} of the final policy: {final:.3f}")
     notes = {
         "algorithm": "sable",
@@ -109,9 +111,9 @@ def _require_same_rows(request: Request) -> None:
     """Raises if the recording was begun for another number of rows."""
     request.work.mkdir(parents=True, exist_ok=True)
     files = Run(request.work)
-    if not (request.work / REQUEST).exists():
-        files.write(REQUEST, {"rows": request.rows, "seed": request.seed})
-    rows = files.read(REQUEST)["rows"]
+    if not files.has(RecordingRequest):
+        files.write(RecordingRequest(request.rows, request.seed))
+    rows = files.read(RecordingRequest).rows
     if rows != request.rows:
         raise OryxError(
             f"{request.work} was begun with --rows {rows}, not {request.rows}; resume it with "
@@ -145,13 +147,13 @@ def roll_out(
     for number, policy in enumerate(kept):
         key = jax.random.fold_in(jax.random.key(request.seed), number)
         arrays, discarded = record_episodes(
-            policy.algorithm, env, policy.weights, rows, key, least_return
+            policy.algorithm, env, policy.weights_of(), rows, key, least_return
         )
         if len(kept) > 1:
             steps = len(arrays["rewards"])
             request.tell(f"policy {number + 1} of {len(kept)}: {steps:,} steps rolled out")
         shares.append(discarded)
-        sources.append(policy.about)
+        sources.append({**policy.origin, "sha256": policy.sha256})
         notes: dict[str, Any] = {"policies": [*sources], **scores}
         if least_return is not None:
             notes |= {"least_return": least_return, "discarded_share": [*shares]}
@@ -172,26 +174,27 @@ def find(snapshots: Path) -> list[Path]:
 
 def score(path: Path) -> np.ndarray:
     """Returns of a kept policy in many episodes, sampled."""
-    kept = policy_file.load(path)
+    kept = artifact.load(path)
     evaluator = Evaluator(kept.algorithm, base.make(kept.spec), [SCORE_SEED])
-    weights = jax.tree.map(lambda x: jnp.asarray(x)[None], kept.weights)
-    return evaluator.returns(weights, 0, EPISODES)[0].astype(np.float64)
+    weights = jax.tree.map(lambda x: jnp.asarray(x[:1]), kept.weights)
+    return evaluator.evaluate(weights, 0, EPISODES)["return"][0].astype(np.float64)
 
 
-def _load(path: Path, env: Env, request: Request) -> KeptPolicy:
-    """The policy of the file, or of the run that is named instead, which must be of `env`."""
+def _load(path: Path, env: Env, request: Request) -> PolicyArtifact:
+    """The policy of the file, or of the run or file named instead, which must be of `env`."""
     if request.policy is None:
-        return policy_file.load(path)
-    run = experiment.load(request.policy)
-    if run.spec != env.spec:
-        made_in = base.make(run.spec).name if run.spec.environment else "no known environment"
+        return artifact.load(path)
+    found = load_policy(request.policy)
+    if found.spec != env.spec:
+        made_in = base.make(found.spec).name if found.spec.environment else "no known environment"
         raise OryxError(
             f"the policy of {request.policy} acts in {made_in}, not in {env.name}; name a run of "
             f"{env.name} with --policy"
         )
-    weights = jax.tree.map(lambda x: x[0], run.algorithm.weights(run.state.learners))
-    about = {"run": str(request.policy), "config": run.config, "update": run.update}
-    return KeptPolicy(run.algorithm, run.spec, weights, about)
+    about: dict[str, Any] = {"run": str(request.policy), "update": found.origin.get("update")}
+    if request.policy.is_dir():
+        about["config"] = Run(request.policy).read(RunConfig).to_json()
+    return replace(found, origin={**found.origin, **about})
 
 
 def subsample(variant: str, request: Request) -> Iterator[Dataset]:

@@ -59,5 +59,5 @@ class Recipe:
 
 
 def one_part(spec: Spec, arrays: dict[str, Any], **notes: Any) -> Dataset:
-    """A part as recipes yield it; the catalogue adds the name and how it was asked for."""
+    """A part as recipes yield it; `make` adds the name and how it was asked for."""
     return Dataset(spec=spec, origin=notes, **arrays)

@@ -7,8 +7,8 @@ from typing import Any
 from oryx_marl import config as configs
 from oryx_marl import registry
 from oryx_marl.errors import OryxError
-from oryx_marl.train.loop import TrainSettings
-from oryx_marl.train.online import OnlineSettings
+from oryx_marl.training.loop import TrainSettings
+from oryx_marl.training.online import OnlineSettings
 
 
 def command(config: dict[str, Any]) -> str:

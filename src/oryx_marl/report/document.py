@@ -2,12 +2,10 @@
 
 import base64
 import hashlib
-import os
 from html import escape
 from pathlib import Path
 
-from oryx_marl import __version__
-from oryx_marl.errors import OryxError
+from oryx_marl import __version__, files
 
 
 def render(title: str, body: str, script: str = "") -> str:
@@ -44,15 +42,7 @@ from the network.</footer>
 
 def write(page: str, target: Path) -> Path:
     """Puts a page in its place, whole or not at all."""
-    partial = target.with_name(target.name + ".partial")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(page, encoding="utf-8")
-        os.replace(partial, target)
-    except OSError as error:
-        raise OryxError(
-            f"the report cannot be written to {target}: {error.strerror}; choose another place"
-        ) from error
+    files.write_text(target, page, advice="Make room, or choose another place for the page")
     return target
 
 

@@ -11,7 +11,9 @@ import numpy as np
 from oryx_marl.eval import metrics
 from oryx_marl.report import again, alarms, charts, document, interval, numbers, replay
 from oryx_marl.report.document import legend, pairs, section
-from oryx_marl.report.run import Curve, Metrics, Run, Score, Summary, read
+from oryx_marl.report.run import Curve, Metrics, RunContents, read
+from oryx_marl.runs.documents import DatasetCard, Score, Summary
+from oryx_marl.runs.sealed import to_floats
 
 WEIGHTS = {"last": "final weights", "best": "best checkpoint"}
 NAMES = {
@@ -33,9 +35,9 @@ def write(run: Path, out: Path | None = None) -> Path:
     return document.write(page, run / "report.html" if out is None else out)
 
 
-def render(run: Run) -> str:
+def render(run: RunContents) -> str:
     """The whole page as text."""
-    title = f"{run.config['algorithm']} on {run.config['dataset']}"
+    title = f"{run.config.algorithm} on {run.config.dataset}"
     played = [] if run.curve is None else [_replay(run), _curve(run, run.curve)]
     sections = [
         *played,
@@ -50,34 +52,34 @@ def render(run: Run) -> str:
     return document.render(title, body, document.package_file("viewer.js"))
 
 
-def _headline(run: Run) -> str:
+def _headline(run: RunContents) -> str:
     """The result first: a number, its interval, and what it is a number of."""
     metric, score, explained = _result(run)
     mean, low, high = numbers.together([score.mean, score.low, score.high])
     spread = f'<span class="range">[{low}, {high}]</span>' if np.isfinite(score.low) else ""
-    facts = [f"{numbers.one(run.config['updates'])} gradient updates"]
-    if run.config.get("online"):
-        steps = run.config["updates"] * run.config["steps_per_update"]
+    facts = [f"{numbers.one(run.config.updates)} gradient updates"]
+    if run.config.online:
+        steps = run.config.updates * run.config.steps_per_update
         facts = [f"{numbers.one(steps)} environment steps"]
     if run.metrics is not None and np.isfinite(run.metrics.seconds):
         facts.append(f"trained in {numbers.duration(run.metrics.seconds)}")
-    if run.config.get("device"):
-        facts.append(f"on {run.config['device']}")
-    place = "in" if run.config.get("online") else "from"
+    if run.config.device:
+        facts.append(f"on {run.config.device}")
+    place = "in" if run.config.online else "from"
     return f"""<header>
-<p class="eyebrow"><b>{escape(run.config["algorithm"])}</b> learned {place}
-<b>{escape(run.config["dataset"])}</b></p>
+<p class="eyebrow"><b>{escape(run.config.algorithm)}</b> learned {place}
+<b>{escape(run.config.dataset)}</b></p>
 <h1><span class="metric">{escape(metric)}</span> <span class="value">{mean}</span> {spread}</h1>
 <p class="lead">{escape(explained)}</p>
 <p class="quiet">{escape(", ".join(facts))}.</p>
 {_ringing(run)}</header>"""
 
 
-def _result(run: Run) -> tuple[str, Score, str]:
+def _result(run: RunContents) -> tuple[str, Score, str]:
     """The metric's name, the score that heads the page, and a sentence on what it is."""
     if run.summary is not None:
         (weights, acting), score = next(iter(run.summary.scores.items()))
-        seeds = len(score.per_seed) or len(run.config["seeds"])
+        seeds = len(score.per_seed) or len(run.config.seeds)
         episodes = numbers.one(run.summary.episodes)
         made = f"{_count(seeds, 'seed')} × {episodes} {acting} episodes"
         explained = f"{made} with the {WEIGHTS[weights]}{_over(seeds, score)}."
@@ -92,7 +94,7 @@ def _result(run: Run) -> tuple[str, Score, str]:
     return "mean return", _cut(run, score), explained
 
 
-def _foretold(run: Run) -> tuple[str, Score, str]:
+def _foretold(run: RunContents) -> tuple[str, Score, str]:
     """What heads the page where there is no environment to score in."""
     assert run.held_out is not None
     score = run.held_out.agreement
@@ -107,7 +109,7 @@ def _foretold(run: Run) -> tuple[str, Score, str]:
     return "agreement", score, explained
 
 
-def _cut(run: Run, score: Score) -> Score:
+def _cut(run: RunContents, score: Score) -> Score:
     """The interval without what no mean can be: Student's t knows of no bounds."""
     metric = "return" if run.summary is None else run.summary.metric
     if metrics.is_rate(metric):
@@ -128,14 +130,14 @@ def _over(seeds: int, score: Score) -> str:
     return "; in brackets the 95% interval over seeds" if np.isfinite(score.low) else ""
 
 
-def _ringing(run: Run) -> str:
+def _ringing(run: RunContents) -> str:
     """The alarms that rang, in the head of the page: a good number may not hide them."""
-    found = {} if run.metrics is None else alarms.read(run.metrics, run.config["seeds"])
+    found = {} if run.metrics is None else alarms.read(run.metrics, run.config.seeds)
     lines = [f"<b>{escape(_name(n))}</b>: {escape(a.text)}" for n, a in found.items() if a.rings]
     return f'<p class="alarms">{"<br>".join(lines)}</p>' if lines else ""
 
 
-def _replay(run: Run) -> str:
+def _replay(run: RunContents) -> str:
     """Recorded episodes, played."""
     if run.replay is None:
         return _absent(run, "Replay", "replay.npz", "there is no replay to show")
@@ -144,11 +146,11 @@ def _replay(run: Run) -> str:
     return section("Replay", text, replay.section(run.replay, agents))
 
 
-def _curve(run: Run, curve: Curve) -> str:
+def _curve(run: RunContents, curve: Curve) -> str:
     """Return against updates."""
     mean, low, high = interval.over_seeds(curve.scores)
     low, high = (np.clip(side, curve.lowest, curve.highest) for side in (low, high))
-    reference = run.dataset.mean_return if run.dataset is not None else np.nan
+    reference = _mean_return(run.dataset) if run.dataset is not None else np.nan
     updates = curve.updates.astype(np.float64)
     chart = charts.learning_curve(updates, curve.scores, mean, low, high, reference)
     seeds = len(curve.seeds)
@@ -176,7 +178,7 @@ def _curve(run: Run, curve: Curve) -> str:
     return section("Learning curve", text, legend(keys) + chart + table)
 
 
-def _held_out(run: Run) -> str:
+def _held_out(run: RunContents) -> str:
     """How well logged actions are foretold, where episodes were held out."""
     found = run.held_out
     if found is None:
@@ -204,34 +206,52 @@ def _held_out(run: Run) -> str:
     return section("Held-out episodes", text, table)
 
 
-def _dataset(run: Run) -> str:
+def _dataset(run: RunContents) -> str:
     """What was learned from."""
     card = run.dataset
-    if run.config.get("online"):
+    if run.config.online:
         return ""
     if card is None:
         return _absent(run, "Dataset", "dataset.json", "the dataset is not described here")
     part = " that were learned from" if run.held_out is not None else ""
     chart, text = "", f"Returns of the logged episodes of {card.name}{part}."
-    if card.counts.size == 1:
-        text = (
-            f"Every logged episode of {card.name} has the return {numbers.one(card.mean_return)}."
-        )
-    if card.counts.size:
-        levels = {"level": card.mean_return}
-        keys = [("level", f"dataset mean {numbers.one(card.mean_return)}")]
+    mean_return = _mean_return(card)
+    edges, counts = (to_floats(card.histogram[name]) for name in ("edges", "counts"))
+    if counts.size == 1:
+        text = f"Every logged episode of {card.name} has the return {numbers.one(mean_return)}."
+    if counts.size:
+        levels = {"level": mean_return}
+        keys = [("level", f"dataset mean {numbers.one(mean_return)}")]
         if run.curve is not None:
             levels["policy"] = float(run.curve.last.mean())
             mean = numbers.one(levels["policy"])
             keys.append(("policy", f"learned policy {mean} (last evaluation)"))
         finite = {kind: value for kind, value in levels.items() if np.isfinite(value)}
-        chart = legend(keys) + charts.histogram(card.edges, card.counts, finite)
-    facts = {name: numbers.one(value) for name, value in card.facts.items()}
+        chart = legend(keys) + charts.histogram(edges, counts, finite)
+    facts = {name: numbers.one(value) for name, value in _facts(card).items()}
     mark = f'<p class="quiet">Fingerprint <code>{escape(card.fingerprint)}</code></p>'
     return section("Dataset", text, chart + _pairs(facts) + (mark if card.fingerprint else ""))
 
 
-def _results(run: Run) -> str:
+def _mean_return(card: DatasetCard) -> float:
+    """NaN where no return is a number."""
+    return float(to_floats(card.returns["mean"])[0])
+
+
+def _facts(card: DatasetCard) -> dict[str, float]:
+    """The dataset's numbers under the names that people see."""
+    agents = len(card.agents) if isinstance(card.agents, list) else card.agents
+    facts: dict[str, Any] = {
+        "episodes": card.episodes,
+        "transitions": card.transitions,
+        "agents": agents,
+    }
+    facts |= {f"return, {name}": card.returns.get(name) for name in ("mean", "std", "min", "max")}
+    facts |= {f"episode length, {name}": card.lengths.get(name) for name in ("mean", "min", "max")}
+    return {name: float(value) for name, value in facts.items() if value is not None}
+
+
+def _results(run: RunContents) -> str:
     """Final weights and best checkpoint, sampled and greedy."""
     if run.summary is None:
         gone = "the result above comes from the evaluations during training"
@@ -263,15 +283,39 @@ def _results(run: Run) -> str:
         f'<table class="results"><thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
-    return section("Results", text, table)
+    return section("Results", text, table + _environment_metrics(summary))
 
 
-def _metrics(run: Run) -> str:
+def _environment_metrics(summary: Summary) -> str:
+    """What the environment itself reported in those episodes, if anything."""
+    rows = []
+    for (weights, acting), score in summary.scores.items():
+        for name, found in score.metrics.items():
+            mean, low, high = numbers.together([found.mean, found.low, found.high], extra=1)
+            between = f"[{low}, {high}]" if np.isfinite(found.low) else numbers.MISSING
+            rows.append(
+                f'<tr><th scope="row">{escape(_name(name))}</th><td>{WEIGHTS[weights]}</td>'
+                f'<td class="acting">{acting}</td><td class="result">{mean}</td>'
+                f'<td class="between">{between}</td></tr>'
+            )
+    if not rows:
+        return ""
+    heads = ("metric", "weights", "acting", "mean", "95% interval")
+    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
+    return (
+        '<p class="lead">What the environment reported in the same episodes, at their end.</p>'
+        '<div class="scroll" tabindex="0" role="region" aria-label="Metrics of the environment">'
+        f'<table class="results"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _metrics(run: RunContents) -> str:
     """A small chart per logged metric, alarms first."""
     metrics = run.metrics
     if metrics is None:
         return _absent(run, "Losses", "metrics.jsonl", "there are no losses to show")
-    found = alarms.read(metrics, run.config["seeds"])
+    found = alarms.read(metrics, run.config.seeds)
     watched = [name for name in metrics.series if _watched(name)]
     rest = [name for name in metrics.series if not _watched(name)]
     grids = "".join(
@@ -303,9 +347,9 @@ def _figure(metrics: Metrics, name: str, found: dict[str, alarms.Alarm]) -> str:
     )
 
 
-def _settings(run: Run) -> str:
+def _settings(run: RunContents) -> str:
     """Everything the algorithm was told, and what the agents are."""
-    settings = {name: _plain(value) for name, value in run.config["config"].items()}
+    settings = {name: _plain(value) for name, value in again.flatten(run.config.config).items()}
     if run.spec is not None:
         spec = run.spec
         kind = "actions" if spec.action.kind == "discrete" else "action dimensions"
@@ -319,16 +363,16 @@ def _settings(run: Run) -> str:
     return section("Settings", text, _pairs(settings))
 
 
-def _again(run: Run) -> str:
+def _again(run: RunContents) -> str:
     """The command that makes this run."""
     config = run.config
-    made = f"oryx-marl {config['version']}" if config.get("version") else "oryx-marl"
-    made += f" on {config['device']}" if config.get("device") else ""
+    made = f"oryx-marl {config.version}" if config.version else "oryx-marl"
+    made += f" on {config.device}" if config.device else ""
     text = f"This run was made with {made}."
-    return section("Make it again", text, f"<pre>{escape(again.command(config))}</pre>")
+    return section("Make it again", text, f"<pre>{escape(again.command(config.to_json()))}</pre>")
 
 
-def _absent(run: Run, title: str, file: str, consequence: str) -> str:
+def _absent(run: RunContents, title: str, file: str, consequence: str) -> str:
     """One quiet sentence where a file is not there."""
     sentence = escape(f"{run.notes[file]}, so {consequence}.")
     return f'<section><h2>{title}</h2>\n<p class="quiet">{sentence}</p></section>\n'

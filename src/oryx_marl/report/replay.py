@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from oryx_marl.report import numbers, png
-from oryx_marl.report.run import Episode
+from oryx_marl.runs.replay import Episode
 
 SHEET_WIDTH = 4096
 """Widest sheet in pixels; all browsers decode that much."""

@@ -1,4 +1,4 @@
-"""Roll-outs in JAX environments: all episodes in one compiled call."""
+"""Whole episodes in JAX environments: all of them in one compiled call."""
 
 from typing import Any, NamedTuple
 
@@ -10,7 +10,11 @@ from oryx_marl.algorithms.base import Policy
 from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
 from oryx_marl.ops.masked import pick
-from oryx_marl.types import Observation
+from oryx_marl.rollout.step import advance, is_over, reset
+from oryx_marl.types import Observation, Step
+
+RESERVED = ("return", "length")
+"""Names of scores that every environment has, so that none may report a metric called so."""
 
 
 class Episodes(NamedTuple):
@@ -19,6 +23,8 @@ class Episodes(NamedTuple):
     returns: Float[Array, " B"]
     """Sum of the rewards, mean over agents."""
     lengths: Int[Array, " B"]
+    metrics: dict[str, Float[Array, " B"]]
+    """What the environment reports, by name: the value at each episode's last step."""
 
 
 class Trace(NamedTuple):
@@ -26,7 +32,7 @@ class Trace(NamedTuple):
 
     states: Any
     """States before each step, [T, B, ...]."""
-    actions: Int[Array, "T B N"]
+    actions: Int[Array, "T B N"] | Float[Array, "T B N A"]
     rewards: Float[Array, "T B"]
     live: Bool[Array, "T B"]
     last: Any
@@ -40,23 +46,27 @@ class _Moment(NamedTuple):
     observation: Observation
     memory: Any
     live: Bool[Array, " B"]
+    metrics: dict[str, Float[Array, " B"]]
 
 
 def play(env: Env, policy: Policy, key: PRNGKeyArray, num_episodes: int) -> Episodes:
     """Plays so many whole episodes side by side, until the last of them has ended."""
     first, keys = _begin(env, policy, key, num_episodes)
-    nothing = Episodes(jnp.zeros(num_episodes), jnp.zeros(num_episodes, jnp.int32))
+    nothing = jnp.zeros(num_episodes), jnp.zeros(num_episodes, jnp.int32)
+    Carry = tuple[Array, _Moment, tuple[Array, Array]]
 
-    def goes_on(carry: tuple[Array, _Moment, Episodes]) -> Array:
+    def goes_on(carry: Carry) -> Array:
         number, now, _ = carry
         return now.live.any() & (number < len(keys))
 
-    def one_step(carry: tuple[Array, _Moment, Episodes]) -> tuple[Array, _Moment, Episodes]:
+    def one_step(carry: Carry) -> Carry:
         number, now, (returns, lengths) = carry
         after, _, rewards = _step(env, policy, now, keys[number])
-        return number + 1, after, Episodes(returns + rewards, lengths + now.live)
+        return number + 1, after, (returns + rewards, lengths + now.live)
 
-    return jax.lax.while_loop(goes_on, one_step, (jnp.zeros((), jnp.int32), first, nothing))[2]
+    start = jnp.zeros((), jnp.int32), first, nothing
+    _, last, (returns, lengths) = jax.lax.while_loop(goes_on, one_step, start)
+    return Episodes(returns, lengths, last.metrics)
 
 
 def trace(env: Env, policy: Policy, key: PRNGKeyArray, num_episodes: int) -> Trace:
@@ -79,19 +89,29 @@ def _begin(
     if limit is None:
         raise OryxError(f"environment '{env.spec.environment}' has no episode limit to roll out to")
     reset_key, play_key = jax.random.split(key)
-    states, first = jax.vmap(env.reset)(jax.random.split(reset_key, num_episodes))
+    states, first = reset(env, reset_key, num_episodes)
+    if taken := sorted({*first.metrics} & {*RESERVED}):
+        raise OryxError(
+            f"environment '{env.spec.environment}' reports a metric '{taken[0]}'; that is the name "
+            "of a score that is computed from the rewards: give it another"
+        )
     live = jnp.ones(num_episodes, bool)
-    moment = _Moment(states, first.seen, policy.init(num_episodes), live)
+    moment = _Moment(states, first.seen, policy.init(num_episodes), live, _as_floats(first))
     return moment, jax.random.split(play_key, limit)
 
 
 def _step(env: Env, policy: Policy, now: _Moment, key: Array) -> tuple[_Moment, Array, Array]:
     """The next moment, the actions [B, N], and the rewards [B] of those that are live."""
     policy_key, env_key = jax.random.split(key)
-    memory, actions, _ = policy.step(now.memory, now.observation, policy_key)
-    keys = jax.random.split(env_key, len(now.live))
-    states, step = jax.vmap(env.step)(now.states, actions, keys)
-    rewards = jnp.where(now.live, step.rewards.mean(axis=1), 0)
-    still_live = now.live & ~(step.terminal | step.truncated).all(axis=1)
-    kept = pick(now.live, states, now.states)
-    return _Moment(kept, step.seen, memory, still_live), actions, rewards
+    done = advance(env, policy, now.states, now.observation, now.memory, policy_key, env_key)
+    rewards = jnp.where(now.live, done.step.rewards.mean(axis=1), 0)
+    still_live = now.live & ~is_over(done.step)
+    states, metrics = pick(
+        now.live, (done.states, _as_floats(done.step)), (now.states, now.metrics)
+    )
+    after = _Moment(states, done.step.seen, done.carry, still_live, metrics)
+    return after, done.actions, rewards
+
+
+def _as_floats(step: Step) -> dict[str, Array]:
+    return {name: jnp.asarray(value, jnp.float32) for name, value in step.metrics.items()}

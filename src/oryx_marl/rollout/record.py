@@ -9,9 +9,10 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from oryx_marl.algorithms.base import Algorithm
-from oryx_marl.envs.base import Env
+from oryx_marl.envs.base import Env, HostEnv, is_host
 from oryx_marl.errors import OryxError
-from oryx_marl.train.online import Actors, Steps, begin, collect
+from oryx_marl.rollout import host
+from oryx_marl.rollout.collect import Actors, Steps, begin, collect
 
 MOST_ENVS, MOST_ROUNDS = 1024, 16
 """Environments side by side, and episodes of each in one go."""
@@ -23,7 +24,7 @@ MOST_TRIES, LEAST_SHARE = 20_000, 0.01
 
 def record_episodes(
     algorithm: Algorithm,
-    env: Env,
+    env: Env | HostEnv,
     weights: Any,
     rows: int,
     key: jax.Array,
@@ -31,20 +32,25 @@ def record_episodes(
 ) -> tuple[dict[str, np.ndarray], float]:
     """Sampled episodes, cut after the first with which `rows` steps are reached.
 
-    Every environment plays equally many, so that long ones are as likely as they are. Those of less
-    than `least_return` are discarded; their share of all that were played up to there comes second.
+    Every environment plays equally many, or as many as were numbered in advance, so that long ones
+    are as likely as they are. Those of less than `least_return` are discarded; their share of all
+    that were played up to there comes second.
     """
     limit = env.spec.episode_limit
-    if limit is None:
+    if is_host(env):
+        num_envs = env.num_envs
+    elif limit is None:
         raise OryxError(f"environment '{env.spec.environment}' has no episode limit to roll out to")
-    num_envs = min(MOST_ENVS, -(-rows // limit))  # enough if all last to the limit
+    else:
+        num_envs = min(MOST_ENVS, -(-rows // limit))  # enough if all last to the limit
     parts: list[dict[str, np.ndarray]] = []
     lengths = np.zeros(0, np.int64)
     good = np.zeros(0, bool)
     while (found := (lengths * good).sum()) < rows:
         rounds = int((rows - found) / max(found, 1) * len(lengths) / num_envs) + 1
         call_key = jax.random.fold_in(key, len(parts))
-        played, new_lengths = _play(
+        play: Any = _play_on_host if is_host(env) else _play
+        played, new_lengths = play(
             algorithm, env, weights, call_key, num_envs, min(rounds, MOST_ROUNDS)
         )
         is_good = _reach(played["rewards"], new_lengths, least_return)
@@ -62,6 +68,8 @@ def record_episodes(
     }
     arrays["final_observations"] = arrays["final_observations"][: len(kept)]
     arrays["episode_starts"] = np.append(0, np.cumsum(kept)[:-1])
+    if env.spec.action.kind == "box":
+        del arrays["legal"]  # every action of a box is legal
     return arrays, 1 - len(kept) / num_played
 
 
@@ -114,7 +122,43 @@ def _play(
         episodes.append((first[:, None] + number)[live])
         endings.append((first[:, None] + number)[live & ended])
         num_ended += ended.sum(axis=1)
-    of_rows, of_ends = np.concatenate(episodes), np.concatenate(endings)
+    return _sort(pieces, np.concatenate(episodes), np.concatenate(endings))
+
+
+def _play_on_host(
+    algorithm: Algorithm, env: HostEnv, weights: Any, key: jax.Array, num_envs: int, rounds: int
+) -> tuple[dict[str, np.ndarray], Int[np.ndarray, " E"]]:
+    """The same outside JAX: so many episodes of all environments together, by their numbers."""
+    policy = host.compile_policy(algorithm, weights)
+    pieces: list[dict[str, np.ndarray]] = []
+    episodes: list[np.ndarray] = []
+    endings: list[np.ndarray] = []
+    for step in host.walk(env, policy, key, num_envs * rounds):
+        live, seen = step.episodes != host.IDLE, step.before.observation
+        found = {
+            "observations": seen.features,
+            "actions": step.actions,
+            "rewards": step.after.rewards,
+            "terminals": step.after.terminal,
+            "truncations": step.after.truncated,
+            "legal": seen.legal,
+            "present": seen.present,
+            "state": step.before.state,
+        }
+        arrays = {name: np.asarray(x)[live] for name, x in found.items() if x is not None}
+        arrays["final_observations"] = np.asarray(step.after.observation.features)[step.ended]
+        pieces.append(arrays)
+        episodes.append(step.episodes[live])
+        endings.append(step.episodes[step.ended])
+    return _sort(pieces, np.concatenate(episodes), np.concatenate(endings))
+
+
+def _sort(
+    pieces: list[dict[str, np.ndarray]],
+    of_rows: Int[np.ndarray, " R"],
+    of_ends: Int[np.ndarray, " E"],
+) -> tuple[dict[str, np.ndarray], Int[np.ndarray, " E"]]:
+    """Steps one episode after another, and their lengths, from the episode of each step and end."""
     arrays = {}
     for name in pieces[0]:
         order = of_ends if name == "final_observations" else of_rows

@@ -89,6 +89,17 @@ def restore(folder: Path, like: Any, update: int | None = None) -> Checkpoint:
 
     Raises an OryxError if there is none, if any file is damaged, or if it does not fit `like`.
     """
+    found = read(folder, update=update)
+    path = folder / str(found.update)
+    return found._replace(tree=unflatten(found.tree, like, path))
+
+
+def read(folder: Path, parts: tuple[str, ...] = (), update: int | None = None) -> Checkpoint:
+    """The newest checkpoint (or that of one update) as arrays by name.
+
+    Nothing need be known of its structure. With `parts` only the arrays of those branches of the
+    tree are read and checked: the state of environments can be much larger than a policy.
+    """
     found = updates(folder)
     if not found or (update is not None and update not in found):
         which = "" if update is None else f" of update {update}"
@@ -99,16 +110,22 @@ def restore(folder: Path, like: Any, update: int | None = None) -> Checkpoint:
         notes = json.loads((path / "notes.json").read_text())
         if notes.pop("seal") != _seal(notes):
             raise ValueError("notes.json was altered")
+        marks = {
+            name: mark
+            for name, mark in notes["arrays"].items()
+            if not parts or name.split("/")[0] in parts
+        }
         with _quiet(), _orbax() as reader:
-            arrays = reader.restore((path / "state").absolute())
-        damaged = [n for n, mark in notes["arrays"].items() if _fingerprint(arrays[n]) != mark]
+            wanted = ocp.args.PyTreeRestore(item=dict.fromkeys(marks, 0), partial_restore=True)
+            arrays = reader.restore((path / "state").absolute(), args=wanted)
+        damaged = [n for n, mark in marks.items() if _fingerprint(arrays[n]) != mark]
         if damaged:
             raise ValueError(f"array {damaged[0]} was altered")
     except Exception as error:  # orbax and tensorstore raise whatever their parsers raise
         earlier = [str(u) for u in found if u != chosen]
         hint = f"delete it to continue from update {earlier[-1]}" if earlier else "train again"
         raise OryxError(f"checkpoint {path} is damaged ({_first_line(error)}): {hint}") from error
-    return Checkpoint(notes["update"], unflatten(arrays, like, path), notes["extra"])
+    return Checkpoint(notes["update"], arrays, notes["extra"])
 
 
 def _fingerprint(array: Any) -> str:

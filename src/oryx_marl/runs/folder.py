@@ -1,14 +1,29 @@
-"""The folder of one run: settings, logs and checkpoints, written so that a kill loses nothing."""
+"""The folder of one run: the one place that writes and reads each of its documents, so that a kill
+loses nothing and an altered file is not taken for the truth."""
 
 import json
-import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import jax
+import numpy as np
+
+from oryx_marl import config as configs
+from oryx_marl import files, registry
+from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.errors import OryxError
+from oryx_marl.policy import artifact
+from oryx_marl.policy.artifact import PolicyArtifact
+from oryx_marl.runs import checkpoint, replay, sealed
+from oryx_marl.runs.checkpoint import Checkpoint
+from oryx_marl.runs.documents import WEIGHTS, Row, RunConfig, SpecDocument, hash_spec
+from oryx_marl.runs.sealed import Document, DocumentError
+from oryx_marl.trees import unflatten
+
+D = TypeVar("D", bound=Document)
+R = TypeVar("R", bound=Row)
 
 _MUST_MATCH = (
     "algorithm",
@@ -23,9 +38,13 @@ _MUST_MATCH = (
 """Settings that a resumed run may not change; the number of updates may grow."""
 
 
+class NoBestError(OryxError):
+    """A run whose weights were never evaluated, so that none of them are the best."""
+
+
 @dataclass(frozen=True)
 class Run:
-    """`runs/<name>/`: config.json, spec.json, metrics.jsonl, evaluations.jsonl, checkpoints/."""
+    """`runs/<name>/`: documents (documents.py), replay.npz, checkpoints/ and policy/."""
 
     folder: Path
 
@@ -33,91 +52,192 @@ class Run:
     def checkpoints(self) -> Path:
         return self.folder / "checkpoints"
 
-    def begin(self, config: dict[str, Any], resume: bool) -> None:
+    def begin(self, config: RunConfig, resume: bool) -> None:
         """Makes the folder and writes `config`, or with `resume` checks that it is the same."""
-        if (self.folder / "config.json").exists():
+        if self.has(RunConfig):
             if not resume:
                 raise OryxError(
                     f"{self.folder} holds a run already; continue it with --resume, or name "
                     "another folder with --out"
                 )
-            before, now = self.read("config.json"), json.loads(json.dumps(config))
-            if differing := _differences(before, now, _MUST_MATCH):
+            before, now = (each.to_json() for each in (self.read(RunConfig), config))
+            if differing := _differences(before, json.loads(json.dumps(now)), _MUST_MATCH):
                 raise OryxError(
                     f"{self.folder} was begun with another {', another '.join(differing)}; "
                     "resume with the same settings or use another --out"
                 )
-        with _explain(self.folder):
+        with files.explain(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-        self.write("config.json", config)
+        self.write(config)
 
-    def write(self, name: str, value: Any) -> None:
-        """Replaces a JSON file in one go."""
-        self._replace(name, json.dumps(value, indent=1))
+    def has(self, kind: type[Document]) -> bool:
+        """Whether there is such a document."""
+        return (self.folder / kind.file).is_file()
 
-    def read(self, name: str) -> Any:
-        """A JSON file of the run."""
-        path = self.folder / name
-        try:
-            return json.loads(path.read_text())
-        except FileNotFoundError as error:
-            raise OryxError(f"{self.folder} is not a run: it has no {name}") from error
-        except (OSError, ValueError) as error:
-            raise OryxError(f"{path} cannot be read: {error}") from error
+    def write(self, document: Document) -> None:
+        """Replaces a document in one go."""
+        values = document.to_json()
+        sealed_values = sealed.seal(values) if document.is_sealed else values
+        files.write_json(self.folder / document.file, sealed_values)
 
-    def append(self, name: str, row: dict[str, Any]) -> None:
-        """Adds a line to a JSONL file."""
-        path = self.folder / name
-        with _explain(path), path.open("a") as file:
-            file.write(json.dumps(row) + "\n")
+    def read(self, kind: type[D]) -> D:
+        """A document of the run, checked."""
+        path = self.folder / kind.file
+        with sealed.explain(path):
+            values = json.loads(path.read_text(encoding="utf-8"))
+            return kind.from_json(sealed.unseal(values, path) if kind.is_sealed else values)
 
-    def rows(self, name: str) -> Iterator[dict[str, Any]]:
-        """Complete lines of a JSONL file; a line cut off by a kill ends it."""
-        path = self.folder / name
+    def append(self, row: Row) -> None:
+        """Adds a line to a log."""
+        path = self.folder / row.file
+        with files.explain(path), path.open("a") as file:
+            file.write(json.dumps(sealed.seal(row.to_json())) + "\n")
+
+    def rows(self, kind: type[R]) -> Iterator[R]:
+        """Lines of a log; a last line that was cut off by a kill is left out."""
+        path = self.folder / kind.file
         if not path.exists():
             return
-        with path.open() as file:
-            for line in file:
-                try:
-                    yield json.loads(line)
-                except ValueError:
+        with sealed.explain(path):
+            lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+        for number, line in enumerate(lines, 1):
+            try:
+                values = json.loads(line)
+            except ValueError as error:
+                if number == len(lines):
                     return
+                raise _bad_line(path, number, error) from error
+            try:
+                yield kind.from_json(sealed.unseal(values, path))
+            except (*sealed.DAMAGE, DocumentError) as error:
+                raise _bad_line(path, number, error) from error
 
-    def rewind(self, name: str, update: int) -> None:
+    def rewind(self, kind: type[Row], update: int) -> None:
         """Drops the lines after `update`: training is about to write them again."""
-        kept = [json.dumps(row) + "\n" for row in self.rows(name) if row["update"] <= update]
-        self._replace(name, "".join(kept))
+        kept = [row.to_json() for row in self.rows(kind) if row.update <= update]
+        lines = [json.dumps(sealed.seal(row)) + "\n" for row in kept]
+        files.write_text(self.folder / kind.file, "".join(lines))
 
-    def _replace(self, name: str, text: str) -> None:
-        path = self.folder / name
-        draft = path.with_name(f"{name}.partial")
-        with _explain(path):
-            with draft.open("w") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(path)
+    def write_replay(self, episodes: Sequence[replay.Episode]) -> None:
+        """Replaces the recorded episodes."""
+        replay.write(self.folder / replay.FILE, episodes)
+
+    def read_replay(self) -> tuple[replay.Episode, ...]:
+        """The recorded episodes."""
+        return replay.read(self.folder / replay.FILE)
+
+    def newest_update(self) -> int | None:
+        """Update of the newest checkpoint, if there is one."""
+        return max(checkpoint.updates(self.checkpoints), default=None)
+
+    def save_checkpoint(self, found: Checkpoint) -> None:
+        """Adds a checkpoint; policy files of another update are outdated by it and go."""
+        checkpoint.save(self.checkpoints, found)
+        for path in map(self._policy_path, WEIGHTS):
+            if path.exists() and not _is_of_update(path, found.update):
+                path.unlink()
+
+    def write_policy(self, which: str, algorithm: Algorithm, weights: Any) -> None:
+        """Writes policy/last.npz or policy/best.npz: weights [S, ...] of the newest checkpoint."""
+        self._require_which(which)
+        config, spec = self.read(RunConfig), self.read(SpecDocument).spec
+        origin = _describe_origin(config, which, self.newest_update())
+        found = PolicyArtifact(config.algorithm, algorithm, spec, weights, config.seeds, origin)
+        artifact.save(self._policy_path(which), found)
+
+    def policy(self, which: str = "last") -> PolicyArtifact:
+        """The final weights, or those of the best evaluation, with all that is needed to act.
+
+        From the policy file if it belongs to the newest checkpoint, else from that checkpoint.
+        Neither needs the environment.
+        """
+        self._require_which(which)
+        if not self.folder.is_dir():
+            raise OryxError(f"there is no run at {self.folder}")
+        path, newest = self._policy_path(which), self.newest_update()
+        if path.is_file():
+            try:
+                found = artifact.load(path)
+            except OryxError as error:
+                if newest is None:
+                    raise
+                raise OryxError(f"{error}; remove it, and the checkpoint is used") from error
+            if newest in (None, found.origin.get("update")):
+                return found
+        return self._restore_policy(which)
+
+    def _restore_policy(self, which: str) -> PolicyArtifact:
+        config, spec = self.read(RunConfig), self.read(SpecDocument).spec
+        if config.spec_sha256 != hash_spec(spec):
+            path = self.folder / SpecDocument.file
+            raise OryxError(f"{path} does not fit this run: it was altered")
+        module = registry.load("algorithms", config.algorithm)
+        algorithm = module.make(configs.from_dict(module.Config, config.config), spec)
+        part = "learners" if which == "last" else "best"
+        found = checkpoint.read(self.checkpoints, (part, "best_return"))
+        best_return = found.tree.pop("best_return")
+        if which == "best" and not np.all(np.isfinite(best_return)):
+            raise NoBestError(
+                f"{self.folder} has no best weights, since none were evaluated while it was "
+                'trained; use the last ones: which="last"'
+            )
+        like = jax.eval_shape(algorithm.init, jax.random.key(0))
+        if which == "best":
+            like = jax.eval_shape(algorithm.weights, like)
+        stacked = {part: artifact.over_seeds(like, len(config.seeds))}
+        tree = unflatten(found.tree, stacked, self.checkpoints / str(found.update))[part]
+        weights = algorithm.weights(tree) if which == "last" else tree
+        origin = _describe_origin(config, which, found.update)
+        return PolicyArtifact(config.algorithm, algorithm, spec, weights, config.seeds, origin)
+
+    def _policy_path(self, which: str) -> Path:
+        return self.folder / "policy" / f"{which}.npz"
+
+    def _require_which(self, which: str) -> None:
+        if which not in WEIGHTS:
+            raise OryxError(f"which must be 'last' or 'best', got {which!r}")
+
+
+def load_policy(path: Path, which: str = "last") -> PolicyArtifact:
+    """The policy of a run's folder, or of a policy file."""
+    if not path.is_file():
+        return Run(path).policy(which)
+    if which != "last":
+        raise OryxError(f"{path} is a policy file with one set of weights; leave out which")
+    return artifact.load(path)
+
+
+def _describe_origin(config: RunConfig, which: str, update: int | None) -> dict[str, Any]:
+    """Where a run's policy comes from; the same for a policy file and for its checkpoint."""
+    return {
+        "learned_from": config.dataset,
+        "fingerprint": config.rest.get("fingerprint"),
+        "which": which,
+        "update": update,
+        "action_names": config.action_names,
+        "version": config.version,
+    }
+
+
+def _is_of_update(path: Path, update: int) -> bool:
+    try:
+        return artifact.read_origin(path).get("update") == update
+    except OryxError:
+        return False
+
+
+def _bad_line(path: Path, number: int, error: Exception) -> DocumentError:
+    why = f"line {number}: {sealed.tell_why(error)}"
+    return DocumentError(path, why, "delete that line to go on without it")
 
 
 def _differences(before: Any, now: Any, names: Iterable[str]) -> list[str]:
     """The innermost settings that differ, with both values."""
     found = []
     for name in names:
-        old, new = before.get(name), now[name]
+        old, new = before.get(name), now.get(name)
         if isinstance(old, dict) and isinstance(new, dict):
             found += _differences(old, new, new)
         elif old != new:
             found.append(f"{name} ({old} against {new})")
     return found
-
-
-@contextmanager
-def _explain(path: Path) -> Iterator[None]:
-    """Turns a failed write into an error that says what to do."""
-    try:
-        yield
-    except OSError as error:
-        raise OryxError(
-            f"cannot write {path}: {error.strerror or error}; what was saved before is untouched. "
-            "Make room or choose another folder with --out; a begun run continues with --resume"
-        ) from error

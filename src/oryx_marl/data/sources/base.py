@@ -1,6 +1,6 @@
 """What a kind of source is, and how one is found, imported and written.
 
-A module of this package is a kind of source if it has
+A module of this package, or a plug-in (see `registry`), is a kind of source if it has
 
     recognises(path) -> bool                             whether a file or folder is of this kind
     read(path, name, options) -> Iterator[Dataset]       its episodes, one part at a time
@@ -112,7 +112,7 @@ def make_options(values: Mapping[str, Any], path: Path) -> Options:
 
 def names() -> list[str]:
     """The kinds of source that can be imported."""
-    return [kind for kind in registry.names(PACKAGE) if hasattr(_load(kind), "recognises")]
+    return registry.names(PACKAGE)
 
 
 def find(path: Path, kind: str | None = None) -> str:
@@ -123,7 +123,9 @@ def find(path: Path, kind: str | None = None) -> str:
         if kind not in names():
             raise OryxError(f"there is no kind of source '{kind}'; there are: {', '.join(names())}")
         return kind
-    for name in names():
+    # A file that the user has named knows its own logs better than we do.
+    added = registry.given(PACKAGE)
+    for name in (*added, *(name for name in names() if name not in added)):
         if _load(name).recognises(path):
             return name
     raise OryxError(
@@ -169,8 +171,8 @@ def _cut_off(part: Dataset, limit: int) -> Dataset:
 
 def write(parts: Iterable[Dataset], path: Path, kind: str) -> Path:
     """Writes a dataset as another kind, whole or not at all."""
-    writers = [name for name in names() if hasattr(_load(name), "write")]
-    if kind not in writers:
+    if kind not in names() or not hasattr(_load(kind), "write"):
+        writers = [name for name in names() if hasattr(_load(name), "write")]
         raise OryxError(f"'{kind}' cannot be written; these can: {', '.join(writers)}")
     if os.path.lexists(path):
         raise OryxError(f"{path} is there already; remove it or choose another name")

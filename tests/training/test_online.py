@@ -17,10 +17,11 @@ from oryx_marl.errors import OryxError
 from oryx_marl.experiment import EvaluationSettings, Experiment, Record
 from oryx_marl.networks.sable import NetworkConfig
 from oryx_marl.runs import checkpoint
+from oryx_marl.runs.documents import MetricRow
 from oryx_marl.runs.folder import Run
-from oryx_marl.train import online
-from oryx_marl.train.loop import TrainSettings
-from oryx_marl.train.online import Actors, OnlineSettings
+from oryx_marl.training import online
+from oryx_marl.training.loop import TrainSettings
+from oryx_marl.training.online import Actors, OnlineSettings
 from oryx_marl.types import ActionSpace, Observation, Spec, Step
 
 ENV = TMaze()
@@ -38,8 +39,7 @@ def work(out: Path, updates: int, seeds: int = 1) -> Experiment:
 
 def arrays(out: Path) -> dict[str, np.ndarray]:
     """Everything in the newest checkpoint."""
-    state = experiment.load(out).state
-    return checkpoint.flatten(state)
+    return checkpoint.read(out / "checkpoints").tree
 
 
 def counting_policy(batch: int) -> Policy:
@@ -125,8 +125,7 @@ def test_resumed_equals_unbroken_bit_by_bit(whole: Path, tmp_path: Path) -> None
     for name, array in unbroken.items():
         np.testing.assert_array_equal(array, resumed[name], err_msg=name)
     metrics = [
-        [row["metrics"] for row in Run(folder / "run").rows("metrics.jsonl")]
-        for folder in (whole, tmp_path)
+        [row.metrics for row in Run(folder / "run").rows(MetricRow)] for folder in (whole, tmp_path)
     ]
     assert metrics[0] == metrics[1]
     assert len(metrics[0]) == 5
@@ -140,7 +139,7 @@ def test_resumed_equals_unbroken_bit_by_bit(whole: Path, tmp_path: Path) -> None
 def test_recording_is_what_happened(whole: Path) -> None:
     recorder = Recorder(whole / "segments")
     assert 0 < recorder.num_rows <= 10 * 4 * 12
-    logged = [row["metrics"] for row in Run(whole / "run").rows("metrics.jsonl")]
+    logged = [row.metrics for row in Run(whole / "run").rows(MetricRow)]
     assert recorder.num_episodes == sum(2 * row["episodes"][0] for row in logged)
     part = next(iter(recorder.parts(ENV.spec, "x", {})))
     replay(part.observations, part.actions, part.rewards, part.episode_starts)
@@ -148,7 +147,7 @@ def test_recording_is_what_happened(whole: Path) -> None:
 
 def test_golden_metrics(whole: Path) -> None:
     """Ten updates of a small learner give these numbers, on every machine."""
-    last = list(Run(whole / "run").rows("metrics.jsonl"))[-1]["metrics"]
+    last = list(Run(whole / "run").rows(MetricRow))[-1].metrics
     golden = {"entropy": 1.1168090, "gradient_norm": 0.1089599, "mean_value": -0.0021161}
     for name, expected in golden.items():
         assert last[name][0] == pytest.approx(expected, rel=1e-3), (name, last[name])

@@ -19,17 +19,17 @@ from jaxtyping import Bool, Int
 
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.errors import OryxError
+from oryx_marl.eval.metrics import evaluation_row
 from oryx_marl.ops.masked import pick
 from oryx_marl.parallel import devices
 from oryx_marl.parallel.seeds import over_seeds
 from oryx_marl.runs import checkpoint
+from oryx_marl.runs.documents import DivergedSeeds, Evaluation, MetricRow
 from oryx_marl.runs.folder import Run
 
-Evaluate = Callable[[Any, int], np.ndarray]
-"""`evaluate(weights [S, ...], update) -> returns [S, episodes]`."""
+Evaluate = Callable[[Any, int], dict[str, np.ndarray]]
+"""`evaluate(weights [S, ...], update) -> scores [S, episodes] by name`, 'return' among them."""
 Metrics = dict[str, jax.Array]
-LOST = "lost.json"
-"""File of a run in which seeds diverged: how many updates each of them has made."""
 
 
 class Source(Protocol):
@@ -155,7 +155,7 @@ def train(
 
     def save() -> None:
         extra = {"elapsed": time.monotonic() - began, "lost": lost.tolist()}
-        checkpoint.save(run.checkpoints, checkpoint.Checkpoint(update, devices.fetch(state), extra))
+        run.save_checkpoint(checkpoint.Checkpoint(update, devices.fetch(state), extra))
 
     with _catch_interrupt() as interrupted:
         if update == 0:
@@ -171,11 +171,11 @@ def train(
                 learners = pick(jnp.asarray(diverged), good.learners, state.learners)
                 state = state._replace(learners=learners)
                 lost = np.where(diverged, good_update, lost)
-                run.write(LOST, _by_seed(lost, settings))
+                run.write(_by_seed(lost, settings))
             update += size
             values = {name: _or_none(array, lost >= 0) for name, array in metrics.items()}
             seconds = round(time.monotonic() - began, 3)
-            run.append("metrics.jsonl", {"update": update, "seconds": seconds, "metrics": values})
+            run.append(MetricRow(update, seconds, values))
             on_progress(update, {name: array[lost < 0] for name, array in metrics.items()})
             finished = update == settings.updates
             every = settings.evaluate_every or settings.updates
@@ -220,10 +220,10 @@ def _start(
     update, elapsed, lost = 0, 0.0, np.full(settings.seeds, -1)
     if devices.from_first(resume and bool(checkpoint.updates(run.checkpoints))):
         state, update, elapsed, lost = _restore(run, state)
-    for name in ("metrics.jsonl", "evaluations.jsonl"):
-        run.rewind(name, update)
-    if (run.folder / LOST).exists():
-        run.write(LOST, _by_seed(lost, settings))
+    for kind in (MetricRow, Evaluation):
+        run.rewind(kind, update)
+    if run.has(DivergedSeeds):
+        run.write(_by_seed(lost, settings))
     return state, update, elapsed, lost
 
 
@@ -259,10 +259,10 @@ def _tell_diverged(
     )
 
 
-def _by_seed(lost: Int[np.ndarray, " S"], settings: TrainSettings) -> dict[int, int]:
+def _by_seed(lost: Int[np.ndarray, " S"], settings: TrainSettings) -> DivergedSeeds:
     """The lost seeds' numbers, and the updates that they have made."""
     numbers = zip(settings.seed_numbers, lost.tolist(), strict=True)
-    return {seed: update for seed, update in numbers if update >= 0}
+    return DivergedSeeds({seed: update for seed, update in numbers if update >= 0})
 
 
 def _or_none(values: np.ndarray, is_lost: np.ndarray) -> list[float | None]:
@@ -273,11 +273,10 @@ def _or_none(values: np.ndarray, is_lost: np.ndarray) -> list[float | None]:
 def _evaluate(
     evaluate: Evaluate, weights: Any, state: TrainState, update: int, elapsed: float, run: Run
 ) -> TrainState:
-    """Scores the current weights, logs the returns and remembers each seed's best weights."""
-    returns = np.asarray(evaluate(weights, update))
-    row = {"update": update, "seconds": round(elapsed, 3), "returns": returns.tolist()}
-    run.append("evaluations.jsonl", row)
-    scores = jnp.asarray(returns.mean(axis=1), jnp.float32)
+    """Scores the current weights, logs the scores and remembers each seed's best weights."""
+    found = evaluate(weights, update)
+    run.append(Evaluation.from_json(evaluation_row(update, elapsed, found)))
+    scores = jnp.asarray(found["return"].mean(axis=1), jnp.float32)
     better = scores >= state.best_return  # of equals, the one that has learned longer
     best = pick(better, weights, state.best)
     return state._replace(best=best, best_return=jnp.maximum(scores, state.best_return))

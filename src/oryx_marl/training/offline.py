@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.data.sampler import DeviceData, check_length, sample_windows
 from oryx_marl.parallel.seeds import over_seeds, seeds_at_once
-from oryx_marl.train.loop import Metrics
-from oryx_marl.train.memory import fit
+from oryx_marl.training.loop import Metrics
+from oryx_marl.training.memory import fit
 
 
 @dataclass(frozen=True, eq=False)

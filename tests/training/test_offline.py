@@ -16,10 +16,11 @@ from oryx_marl.data.sampler import DeviceData, put_on_device, sample_windows
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.sable import NetworkConfig
 from oryx_marl.runs import checkpoint
+from oryx_marl.runs.documents import DivergedSeeds, Evaluation, MetricRow
 from oryx_marl.runs.folder import Run
-from oryx_marl.train import loop
-from oryx_marl.train.loop import DivergedError, TrainSettings, TrainState
-from oryx_marl.train.offline import Logged
+from oryx_marl.training import loop
+from oryx_marl.training.loop import DivergedError, TrainSettings, TrainState
+from oryx_marl.training.offline import Logged
 
 CONFIG = oryx.Config(network=NetworkConfig(width=8), batch_size=4, sequence_length=5)
 
@@ -104,14 +105,14 @@ def test_resumed_run_equals_an_unbroken_one(
     whole = loop.train(learner, Logged(data), settings(30), begin(tmp_path / "a"), evaluate)
     run = begin(tmp_path / "b")
     loop.train(learner, Logged(data), settings(20), run, evaluate)
-    run.append("metrics.jsonl", {"update": 25, "metrics": {}})
+    run.append(MetricRow(25, 1.0, {}))
     with (run.folder / "metrics.jsonl").open("a") as file:
         file.write('{"update": 26, "cut o')
     resumed = loop.train(learner, Logged(data), settings(30), run, evaluate, resume=True)
     assert same(whole, resumed)
     lines = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
     assert [line["update"] for line in lines] == [5, 10, 15, 20, 25, 30]
-    assert [row["update"] for row in run.rows("evaluations.jsonl")] == [10, 20, 30]
+    assert [row.update for row in run.rows(Evaluation)] == [10, 20, 30]
     assert checkpoint.updates(run.checkpoints) == [20, 30]
 
 
@@ -178,8 +179,8 @@ def test_other_seeds_go_on_when_one_diverges(
     state = loop.train(learner, Poisoned(data), replace(on, updates=30), run, resume=True)
     for seed, expected in enumerate((sound, early)):
         assert same(of_seed(state, seed), of_seed(expected, seed))
-    assert run.read(loop.LOST) == {"1": 10}
-    losses = [row["metrics"]["loss"] for row in run.rows("metrics.jsonl")]
+    assert run.read(DivergedSeeds).updates == {1: 10}
+    losses = [row.metrics["loss"] for row in run.rows(MetricRow)]
     assert [each[1] is None for each in losses] == [False] * 3 + [True] * 3
     assert all(each[0] is not None for each in losses)
     with pytest.raises(DivergedError, match="--keep-going trains the other seeds on"):
@@ -204,7 +205,7 @@ def test_golden_losses(data: DeviceData, learner: oryx.Oryx, tmp_path: Path) -> 
     """Twenty updates of a small learner give these numbers, on every machine."""
     run = begin(tmp_path)
     loop.train(learner, Logged(data), settings(20, seeds=1), run)
-    last = list(run.rows("metrics.jsonl"))[-1]["metrics"]
+    last = list(run.rows(MetricRow))[-1].metrics
     golden = {
         "policy_loss": 1.0356312,
         "critic_loss": 0.0799948,

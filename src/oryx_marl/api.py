@@ -1,0 +1,329 @@
+"""The public functions of `import oryx_marl as oryx`: what the command line does, from Python."""
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+from rich.console import Console
+
+from oryx_marl import experiment, recipes, registry
+from oryx_marl.data import catalog, vault
+from oryx_marl.data.dataset import Dataset
+from oryx_marl.data.sources import base as sources
+from oryx_marl.envs import base as envs
+from oryx_marl.envs.adapters.accept import as_env
+from oryx_marl.envs.base import Env, HostEnv, is_host
+from oryx_marl.errors import OryxError
+from oryx_marl.eval import metrics
+from oryx_marl.eval.evaluator import Evaluator
+from oryx_marl.experiment import EvaluationSettings, Experiment
+from oryx_marl.outcomes.scores import STREAMS
+from oryx_marl.policy.player import Player
+from oryx_marl.progress import Report, training_bar
+from oryx_marl.report import page
+from oryx_marl.runs.documents import HeldOut, Score, Summary
+from oryx_marl.runs.folder import load_policy
+from oryx_marl.training.loop import TrainSettings
+from oryx_marl.training.online import OnlineSettings
+
+Which = Literal["last", "best"]
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A run that has ended."""
+
+    folder: Path
+    summary: Summary | None
+    """Scores by weights and way of acting, where there is an environment to score in."""
+    held_out: HeldOut | None
+    """Likelihood of held-out actions, where there is none or episodes were held out."""
+    page: Path | None
+    """Its page."""
+
+    @property
+    def score(self) -> Score:
+        """The headline: the last weights, acting as they learned to."""
+        if self.summary is None:
+            raise OryxError(
+                f"{self.folder} was scored in no environment; see `held_out`, or score it with "
+                "oryx_marl.evaluate(run, env=...)"
+            )
+        return self.summary.scores["last", "sampled"]
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """Scores of a policy on fresh episodes."""
+
+    metric: str
+    """What the environment calls its return."""
+    episodes: int
+    """Per seed."""
+    greedy: bool
+    score: Score
+    """Of the return; `score.metrics` are what the environment reports besides."""
+    update: int | None
+    """Gradient updates of the weights, where they come from a run."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        about = {"metric": self.metric, "update": self.update, "episodes": self.episodes}
+        return {**about, "greedy": self.greedy, **self.score.to_json()}
+
+
+def open(name_or_path: str | Path, root: Path | None = None) -> Dataset:
+    """A dataset by its name (`oryx data list`) or folder, in memory."""
+    return recipes.open(name_or_path, root)
+
+
+def import_log(
+    source: str | Path,
+    name: str,
+    *,
+    mapping: Path | None = None,
+    kind: str | None = None,
+    root: Path | None = None,
+    **columns: Any,
+) -> Dataset:
+    """Imports a log from elsewhere under a name and opens it.
+
+    Args:
+        source: file or folder: a table (Parquet, CSV), arrays (HDF5, npz, npy), Minari or a Vault.
+        name: of the new dataset, such as depot/week-12.
+        mapping: TOML file with what `columns` would say.
+        kind: of the source, if it cannot be told from the file.
+        root: folder that holds datasets (default: $ORYX_DATA, or datasets/ here).
+        columns: fields of `oryx_marl.data.sources.base.Options`, such as reward="gain".
+    """
+    if mapping is not None and columns:
+        raise OryxError("give either mapping or names of columns, not both")
+    path = Path(source)
+    options = sources.make_options(columns, path) if mapping is None else None
+    folder = catalog.new_folder(name, root)
+    options = sources.read_options(mapping) if mapping is not None else options
+    vault.write_parts(sources.read(path, name, options, kind), folder)
+    return recipes.open(folder)
+
+
+def train(
+    algorithm: str,
+    data: Dataset | Env | str | Path,
+    *,
+    out: str | Path | None = None,
+    updates: int | None = None,
+    seeds: int | None = None,
+    resume: bool = False,
+    env: Any = None,
+    evaluation: EvaluationSettings | None = None,
+    leave_out_bad_rows: bool = False,
+    progress: bool = True,
+    **settings: Any,
+) -> TrainedRun:
+    """Trains an algorithm, scores it and writes its page, like `oryx train`.
+
+    Args:
+        algorithm: one of `list_algorithms()`.
+        data: a dataset, its name or folder; for an online learner an environment or its name.
+        out: folder of the run (default: runs/<algorithm>-<dataset>).
+        updates: gradient updates per seed; of an online learner `steps` says how long.
+        seeds: independent repetitions.
+        resume: go on with a run that was stopped.
+        env: where to score (see `evaluate`), if not in the environment that the data come from.
+        evaluation: how many episodes.
+        leave_out_bad_rows: train on faulty data without the rows that would poison it.
+        progress: show a progress bar.
+        settings: of the algorithm (`learning_rate=1e-3`, `width=128`), or of the training
+            (`log_every=50`).
+    """
+    learn_from = _open(algorithm, data)
+    given = {"updates": updates, "seeds": seeds, **settings}
+    config, schedule = _settings(algorithm, {k: v for k, v in given.items() if v is not None})
+    if isinstance(schedule, OnlineSettings):
+        made = experiment.make_algorithm(algorithm, config, learn_from.spec)
+        schedule = schedule.in_updates(made.batch_size * made.sequence_length)
+    name = f"{algorithm}-{learn_from.name.replace('/', '-')}"
+    work = Experiment(
+        algorithm,
+        config,
+        learn_from,
+        Path("runs") / name if out is None else Path(out),
+        schedule,
+        evaluation or EvaluationSettings(),
+        leave_out_bad_rows,
+        None if env is None else as_env(env, fits=learn_from.spec),
+    )
+    return run_experiment(work, resume, Console(stderr=True, quiet=not progress))
+
+
+def run_experiment(work: Experiment, resume: bool, console: Console) -> TrainedRun:
+    """Runs an experiment with a progress bar and writes its page."""
+    watch: AbstractContextManager[Report]
+    watch = (
+        nullcontext(lambda *_: None) if console.quiet else training_bar(work.train.updates, console)
+    )
+    with watch as report:
+        result = experiment.run(work, resume, report)
+    has_page = result.summary is not None or result.held_out is not None
+    is_first = jax.process_index() == 0
+    written = page.write(work.out) if has_page and is_first else None
+    return TrainedRun(work.out, result.summary, result.held_out, written)
+
+
+def evaluate(
+    run: TrainedRun | str | Path,
+    env: Any = None,
+    *,
+    episodes: int = 320,
+    greedy: bool = False,
+    which: Which = "last",
+    stream: int = 0,
+    num_envs: int = 16,
+    num_workers: int | None = None,
+) -> Evaluated:
+    """Scores a run's policy, or that of a policy file, on fresh episodes.
+
+    Args:
+        run: what `train` returned, the folder of a run, or a policy file.
+        env: where: the name of an environment, one of ours, a PettingZoo parallel environment, a
+            function that makes one, or "package.module:make". Default: the environment that the
+            data came from.
+        episodes: per seed.
+        greedy: always the likeliest action, instead of sampling.
+        which: the last weights, or those of the best evaluation.
+        stream: another number gives other episodes.
+        num_envs: environments side by side, where they run outside JAX.
+        num_workers: processes for those (default: one per processor; 0: this one).
+    """
+    policy = load_policy(_folder(run), which)
+    if env is None:
+        env = envs.make(policy.spec)
+    found = as_env(env, num_envs=num_envs, num_workers=num_workers, fits=policy.spec)
+    try:
+        evaluator = Evaluator(policy.algorithm, found, list(policy.seeds))
+        weights = jax.tree.map(jnp.asarray, policy.weights)
+        number = STREAMS["replay"] + 1 + stream
+        scores = evaluator.evaluate(weights, number, episodes, greedy)
+    finally:
+        _close(found)
+    score = Score.from_json(metrics.summarise_scores(scores, found.return_name))
+    return Evaluated(found.return_name, episodes, greedy, score, policy.origin.get("update"))
+
+
+def load(
+    run: TrainedRun | str | Path,
+    *,
+    which: Which = "last",
+    seed: int | None = None,
+    greedy: bool = False,
+    random_seed: int = 0,
+) -> Player:
+    """The trained policy of a run or of a policy file, to act with step by step.
+
+    Args:
+        run: what `train` returned, the folder of a run, or a policy file.
+        which: the last weights, or those of the best evaluation.
+        seed: number of the training's seed (default: the first).
+        greedy: always the likeliest action, instead of sampling.
+        random_seed: the sequence of episodes that are sampled is the same for the same number.
+    """
+    return Player(load_policy(_folder(run), which), seed, greedy, random_seed)
+
+
+def list_algorithms() -> list[str]:
+    """Names that `train` takes."""
+    return registry.names("algorithms")
+
+
+def list_datasets() -> list[str]:
+    """Names that `open` takes, and those of datasets that can be made (`oryx data make`)."""
+    return [entry.name for entry in recipes.names()]
+
+
+def load_plugin(path: str | Path) -> None:
+    """Adds the algorithm, environment, data source or recipes of a Python file under its name."""
+    registry.add_file(Path(path))
+
+
+def _folder(run: TrainedRun | str | Path) -> Path:
+    return run.folder if isinstance(run, TrainedRun) else Path(run)
+
+
+def _close(env: Env | HostEnv) -> None:
+    if is_host(env):
+        env.close()
+
+
+def _open(algorithm: str, data: Dataset | Env | str | Path) -> Dataset | Env:
+    """What an algorithm learns from, by its name if it is one."""
+    if not isinstance(data, str | Path):
+        return data
+    if experiment.is_online(algorithm):
+        return envs.make_named(str(data))
+    return recipes.open(data)
+
+
+def _settings(algorithm: str, given: dict[str, Any]) -> tuple[Any, TrainSettings | OnlineSettings]:
+    """The algorithm's Config and the training's settings, from names as the command line has."""
+    module = registry.load("algorithms", algorithm)
+    schedule: Any = OnlineSettings() if module.Config.online else TrainSettings()
+    own = {entry.name for entry in fields(schedule)}
+    times = {name: value for name, value in given.items() if name in own}
+    if "updates" in times and "checkpoint_every" not in times:
+        times = _fit_schedule(times)
+    rest = {name: value for name, value in given.items() if name not in own}
+    config, unknown = _replace(module.Config(), rest)
+    if unknown:
+        known = sorted({*own, *_names(config)})
+        raise OryxError(
+            f"'{algorithm}' has no setting {', '.join(sorted(unknown))}; it has: {', '.join(known)}"
+        )
+    return config, replace(schedule, **times)
+
+
+def _fit_schedule(times: dict[str, Any]) -> dict[str, Any]:
+    """Ten points of the curve where a training is too short for the usual distances."""
+    if times["updates"] >= 10 * TrainSettings().evaluate_every:
+        return times
+    every = max(times["updates"] // 10, 1)
+    return {"log_every": every, "evaluate_every": every, "checkpoint_every": every, **times}
+
+
+def _replace(config: Any, given: dict[str, Any]) -> tuple[Any, set[str]]:
+    """A config with some settings, also those of the configs inside it; names that it lacks."""
+    left, changes = set(given), {}
+    for entry in fields(config):
+        value = getattr(config, entry.name)
+        if entry.name in given:
+            changes[entry.name] = given[entry.name]
+            left.discard(entry.name)
+        elif is_dataclass(value):
+            changes[entry.name], missing = _replace(value, given)
+            left &= missing
+    return replace(config, **changes), left
+
+
+def _names(config: Any) -> list[str]:
+    """All settings of a config, those of the configs inside it too."""
+    found = []
+    for entry in fields(config):
+        value = getattr(config, entry.name)
+        found += _names(value) if is_dataclass(value) else [entry.name]
+    return found
+
+
+__all__ = [
+    "Evaluated",
+    "TrainedRun",
+    "evaluate",
+    "import_log",
+    "list_algorithms",
+    "list_datasets",
+    "load",
+    "load_plugin",
+    "open",
+    "train",
+]

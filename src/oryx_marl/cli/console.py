@@ -1,0 +1,41 @@
+"""Where all commands print, and how they write what is common to them."""
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import tyro
+from rich.console import Console
+
+from oryx_marl.runs.documents import Score
+
+console = Console()
+"""For results."""
+errors = Console(stderr=True)
+"""For progress, warnings and errors."""
+
+DatasetName: TypeAlias = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATASET")]
+RunFolder: TypeAlias = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+
+
+def say(message: str) -> None:
+    """Prints a line as it is, however long."""
+    console.print(message, highlight=False, markup=False, soft_wrap=True)
+
+
+def say_aside(message: str) -> None:
+    """The same, where it does not get between the results."""
+    errors.print(message, highlight=False, markup=False, soft_wrap=True)
+
+
+def print_json(value: Any) -> None:
+    """Prints what a script reads."""
+    print(json.dumps(value))  # noqa: T201
+
+
+def interval(score: Score) -> str:
+    """A mean and its interval over seeds."""
+    if math.isnan(score.low):
+        return f"{score.mean:.2f} (one seed: no interval)"
+    return f"{score.mean:.2f} [{score.low:.2f}, {score.high:.2f}]"

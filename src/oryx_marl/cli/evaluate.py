@@ -1,0 +1,59 @@
+"""The command `oryx eval`."""
+
+from dataclasses import dataclass
+
+from oryx_marl import api
+from oryx_marl.cli.console import RunFolder, interval, print_json, say
+from oryx_marl.errors import OryxError
+
+
+@dataclass(frozen=True)
+class Eval:
+    """Score a run's newest weights on fresh episodes, in its own environment or in yours."""
+
+    run_folder: RunFolder
+    """Folder of the run, or a policy file."""
+    env: str | None = None
+    """Environment to score in: a name, or package.module:make for a function that makes a
+    PettingZoo parallel environment or one of ours (default: that of the data)."""
+    episodes: int = 320
+    """Episodes per seed."""
+    greedy: bool = False
+    """Always take the likeliest action, instead of sampling."""
+    stream: int = 0
+    """Another number gives other episodes."""
+    num_envs: int = 16
+    """Environments side by side, where they run outside JAX."""
+    workers: int | None = None
+    """Processes for those (default: one per processor; 0: none beside this one)."""
+    json: bool = False
+    """Print JSON."""
+
+    def __post_init__(self) -> None:
+        for name in ("episodes", "num_envs"):
+            if getattr(self, name) < 1:
+                raise OryxError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.stream < 0:
+            raise OryxError(f"stream must not be negative, got {self.stream}")
+
+    def run(self) -> None:
+        found = api.evaluate(
+            self.run_folder,
+            self.env,
+            episodes=self.episodes,
+            greedy=self.greedy,
+            stream=self.stream,
+            num_envs=self.num_envs,
+            num_workers=self.workers,
+        )
+        if self.json:
+            print_json(found.to_json())
+            return
+        acting = "greedy" if self.greedy else "sampled"
+        update = "" if found.update is None else f"update {found.update:,}, "
+        say(
+            f"{update}{len(found.score.per_seed)} seeds x {self.episodes} {acting} episodes: "
+            f"{found.metric} {interval(found.score)}"
+        )
+        for name, score in found.score.metrics.items():
+            say(f"{name} {interval(score)}")

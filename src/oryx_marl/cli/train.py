@@ -1,0 +1,213 @@
+"""The commands `oryx train ...`: one per algorithm, with its settings as flags."""
+
+import dataclasses
+import typing
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from oryx_marl import api, experiment, recipes, registry
+from oryx_marl import config as configs
+from oryx_marl.algorithms import oryx
+from oryx_marl.api import TrainedRun
+from oryx_marl.bench import settings
+from oryx_marl.cli.console import DatasetName, console, errors, interval, say
+from oryx_marl.data.dataset import Dataset
+from oryx_marl.data.quality import screen as check
+from oryx_marl.envs import base
+from oryx_marl.envs.adapters.accept import as_env
+from oryx_marl.envs.base import Env, HostEnv
+from oryx_marl.errors import OryxError
+from oryx_marl.experiment import EvaluationSettings, Experiment
+from oryx_marl.runs.documents import HeldOut, Summary
+from oryx_marl.training.loop import TrainSettings
+from oryx_marl.training.online import OnlineSettings
+
+ROOM = "algorithms"
+
+
+def show(run: TrainedRun) -> None:
+    """What a run has found out, its page and, as the last line, the result."""
+    if run.held_out is not None:
+        _show_held_out(run.held_out)
+    if run.summary is not None:
+        _show_scores(run.summary)
+    if run.page is not None:
+        console.print(f"page: {run.page}", soft_wrap=True)
+    if run.summary is None:
+        console.print(f"trained; there is no environment to score in. Run: {run.folder}")
+        return
+    say(f"{run.summary.metric} {interval(run.score)}")
+
+
+def _show_scores(summary: Summary) -> None:
+    """The scores by weights and way of acting, and what the environment reports besides."""
+    names = list(next(iter(summary.scores.values())).metrics)
+    heads = [f"{name} \\[95% over seeds]" for name in (summary.metric, *names)]
+    table = Table("weights", "acting", *heads, "per seed")
+    for (which, acting), score in summary.scores.items():
+        per_seed = " ".join(f"{value:.2f}" for value in score.per_seed)
+        cells = [interval(each) for each in (score, *(score.metrics[name] for name in names))]
+        table.add_row(which, acting, *map(Text, cells), per_seed)
+    console.print(table)
+
+
+def _show_held_out(found: HeldOut) -> None:
+    """How well the actions of episodes that were held out are foretold."""
+    seen = f"{found.episodes:,} episodes ({found.steps:,} steps) held out"
+    table = Table("", "policy \\[95% over seeds]", "by frequency alone", title=seen)
+    scores = {"log_likelihood": found.log_likelihood, "agreement": found.agreement}
+    for name, score in scores.items():
+        told = "none: it is not drawn" if score is None else interval(score)
+        table.add_row(
+            f"{name.replace('_', ' ')} of an action", Text(told), f"{found.guess[name]:.3f}"
+        )
+    console.print(table)
+    if found.agreement.mean <= found.guess["agreement"]:
+        console.print("no better than frequency alone: train longer before you use this policy")
+
+
+@dataclass(frozen=True)
+class _Train:
+    """What every `train` command does; the algorithm's Config is added for each below."""
+
+    algorithm: typing.ClassVar[str]
+
+    def _train(
+        self,
+        learn_from: Dataset | Env,
+        train: TrainSettings,
+        config: Any,
+        env: Env | HostEnv | None = None,
+    ) -> None:
+        given: Any = self
+        out = given.out or Path("runs") / f"{self.algorithm}-{learn_from.name.replace('/', '-')}"
+        work = Experiment(
+            self.algorithm,
+            config,
+            learn_from,
+            out,
+            train,
+            given.evaluation,
+            getattr(given, "leave_out_bad_rows", False),
+            env,
+        )
+        if given.resume and not out.exists():
+            raise OryxError(f"there is no run at {out} to resume; leave out --resume to begin one")
+        show(api.run_experiment(work, given.resume, errors))
+
+
+@dataclass(frozen=True)
+class _TrainOffline(_Train):
+    """Fields of the algorithms that learn from a dataset."""
+
+    dataset: DatasetName
+    """Name (see `oryx data list`) or folder of a dataset."""
+    train: TrainSettings = field(default_factory=TrainSettings)
+    evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+    out: Path | None = None
+    """Folder for the run (default: runs/<algorithm>-<dataset>)."""
+    resume: bool = False
+    """Continue a run that was stopped or killed, as if it had not been."""
+    leave_out_bad_rows: bool = False
+    """Train on faulty data all the same, without the rows that would poison it."""
+    env: str | None = None
+    """Environment to score in: a name, or package.module:make (default: that of the data)."""
+
+    def run(self) -> None:
+        dataset = recipes.open(self.dataset)
+        env = None if self.env is None else as_env(self.env, fits=dataset.spec)
+        if self.leave_out_bad_rows:
+            errors.print(f"{check.count_left_out(dataset)}", highlight=False, soft_wrap=True)
+        self._train(dataset, self.train, self._choose(dataset), env)
+
+    def _choose(self, dataset: Dataset) -> Any:
+        """The Config to train with."""
+        return self.config  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True)
+class _TrainOryx(_TrainOffline):
+    """Oryx can also be trained with the settings of its paper."""
+
+    preset: typing.Literal["default", "paper"] = "default"
+    """Settings to begin with: ours, or those of Oryx's paper for this kind of data."""
+
+    def __post_init__(self) -> None:
+        given, ours = configs.to_dict(self.config), configs.to_dict(oryx.Config())  # type: ignore[attr-defined]
+        single = [f"{name} {value}" for name, value in given.items() if value != ours[name]]
+        if self.preset == "paper" and single:
+            raise OryxError(
+                "give either --preset paper or single settings, not both; given were "
+                + ", ".join(single)
+            )
+
+    def _choose(self, dataset: Dataset) -> Any:
+        if self.preset == "default":
+            return super()._choose(dataset)
+        quality = dataset.name.split("/")[-1]
+        found = settings.paper(dataset.spec.environment, quality)
+        return configs.from_dict(oryx.Config, found)
+
+
+@dataclass(frozen=True)
+class _TrainOnline(_Train):
+    """Fields of the algorithms that learn in an environment."""
+
+    env: str
+    """Name of the environment, such as tmaze, con-15x15x23a or smacv2_10_units."""
+    train: OnlineSettings = field(default_factory=OnlineSettings)
+    evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+    out: Path | None = None
+    """Folder for the run (default: runs/<algorithm>-<environment>)."""
+    resume: bool = False
+    """Continue a run that was stopped or killed, as if it had not been."""
+
+    def __post_init__(self) -> None:
+        base.find(self.env)  # refuses an unknown name before any work
+
+    def run(self) -> None:
+        env = base.make_named(self.env)
+        config = self.config  # type: ignore[attr-defined]
+        algorithm = experiment.make_algorithm(self.algorithm, config, env.spec)
+        per_update = algorithm.batch_size * algorithm.sequence_length
+        self._train(env, self.train.in_updates(per_update), config)
+
+
+def commands(asked: Collection[str] = ()) -> dict[str, type]:
+    """One `train` command per algorithm found.
+
+    An algorithm of an installed plug-in is imported only if its name is among the words `asked`.
+    """
+    waiting = registry.installed(ROOM)
+    return {
+        name: _waiting_command(name, waiting[name])
+        if name in waiting and name not in asked
+        else _command(name)
+        for name in registry.names(ROOM)
+    }
+
+
+def _command(name: str) -> type:
+    """The command of one algorithm, with its Config's fields as flags."""
+    module, special = registry.load(ROOM, name), {"oryx": _TrainOryx}
+    title = (module.__doc__ or name).split(":")[0]
+    online = experiment.is_online(name)
+    where = "in an environment" if online else "on a dataset"
+    return dataclasses.make_dataclass(
+        f"Train{name.title()}",
+        [("config", module.Config, field(default_factory=module.Config))],
+        bases=(_TrainOnline if online else special.get(name, _TrainOffline),),
+        namespace={"algorithm": name, "__doc__": f"Train {title} {where}."},
+        frozen=True,
+    )
+
+
+def _waiting_command(name: str, package: str) -> type:
+    """Stands in the list of algorithms for one that nobody has asked for."""
+    about = f"Train {name} of the package {package}."
+    return dataclasses.make_dataclass(f"Train{name.title()}", [], namespace={"__doc__": about})

@@ -1,0 +1,42 @@
+"""A few recorded episodes with their pictures, for the page."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from oryx_marl.envs.base import Env, require_jax
+from oryx_marl.eval.evaluator import Evaluator
+from oryx_marl.runs.replay import Episode
+
+
+def make_replay(evaluator: Evaluator, weights: Any, stream: int, episodes: int) -> list[Episode]:
+    """Pictures and actions of sampled episodes of the first seed."""
+    env = require_jax(evaluator.env, "a replay")
+    trace = jax.device_get(evaluator.trace(weights, stream, episodes))
+    found = []
+    for index in range(episodes):
+        length = int(trace.live[:, index].sum())
+        states = [jax.tree.map(lambda x: x[t, index], trace.states) for t in range(length)]  # noqa: B023
+        states.append(jax.tree.map(lambda x: x[index], trace.last))  # noqa: B023
+        rewards = trace.rewards[:length, index]
+        found.append(
+            Episode(
+                title=f"episode {index + 1}",
+                episode_return=float(rewards.sum()),
+                frames=np.stack([env.render_rgb(each) for each in states]),
+                actions=tuple(
+                    tuple(caption(env, action) for action in trace.actions[t, index])
+                    for t in range(length)
+                ),
+                rewards=tuple(rewards.tolist()),
+            )
+        )
+    return found
+
+
+def caption(env: Env, action: np.ndarray) -> str:
+    """An action in words: the name of an id, or the numbers of a vector."""
+    if np.ndim(action) == 0:
+        return env.action_names[int(action)]
+    return " ".join(f"{value:+.2f}" for value in action)

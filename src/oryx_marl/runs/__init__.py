@@ -1,0 +1,1 @@
+"""The run folder: one class writes and reads each document; checkpoints."""

@@ -1,0 +1,407 @@
+"""The documents of a run, typed: what is in each of them, and how it is written as JSON."""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from jaxtyping import Float
+
+from oryx_marl.errors import OryxError
+from oryx_marl.runs.sealed import Document, require_object, rest_of, to_floats
+from oryx_marl.types import Spec
+
+WEIGHTS, ACTING = ("last", "best"), ("sampled", "greedy")
+"""Which weights of a run are scored, and the ways in which they act."""
+
+
+@dataclass(frozen=True)
+class RunConfig(Document):
+    """How the run was made: everything needed to do it again."""
+
+    file = "config.json"
+    algorithm: str
+    dataset: str
+    """Name of the dataset, or of the environment of an online learner."""
+    seeds: tuple[int, ...]
+    updates: int
+    config: dict[str, Any]
+    """Settings of the algorithm."""
+    online: bool = False
+    steps_per_update: int = 0
+    spec_sha256: str | None = None
+    """Of spec.json, so that it cannot be exchanged unnoticed."""
+    action_names: list[str] | None = None
+    version: str = ""
+    """Of the package."""
+    device: str = ""
+    rest: dict[str, Any] = field(default_factory=dict)
+    """Further settings by name."""
+
+    @classmethod
+    def from_json(cls, values: Any) -> Self:
+        found = require_object(values)
+        return cls(
+            algorithm=str(found["algorithm"]),
+            dataset=str(found["dataset"]),
+            seeds=tuple(int(seed) for seed in found["seeds"]),
+            updates=int(found["updates"]),
+            config=dict(found.get("config", {})),
+            online=bool(found.get("online", False)),
+            steps_per_update=int(found.get("steps_per_update", 0)),
+            spec_sha256=found.get("spec_sha256"),
+            action_names=found.get("action_names"),
+            version=str(found.get("version", "")),
+            device=str(found.get("device", "")),
+            rest=rest_of(cls, found),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {**_fields(self), "seeds": list(self.seeds), **self.rest}
+
+
+def _fields(document: Document) -> dict[str, Any]:
+    """The fields of a document by name, without the rest."""
+    names = [each.name for each in fields(document)]
+    return {name: getattr(document, name) for name in names if name != "rest"}
+
+
+@dataclass(frozen=True)
+class SpecDocument(Document):
+    """What the agents see and do."""
+
+    file = "spec.json"
+    spec: Spec
+
+    @classmethod
+    def from_json(cls, values: Any) -> Self:
+        try:
+            return cls(Spec.from_dict(require_object(values)))
+        except OryxError as error:
+            raise ValueError(str(error)) from error
+
+    def to_json(self) -> dict[str, Any]:
+        return self.spec.to_dict()
+
+
+def hash_spec(spec: Spec) -> str:
+    """SHA-256 of a Spec, as config.json notes it."""
+    return hashlib.sha256(json.dumps(spec.to_dict(), sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Score:
+    """A mean over seeds with its interval, NaN where there is none."""
+
+    mean: float
+    low: float
+    high: float
+    per_seed: tuple[float, ...]
+    within_seed_std: tuple[float, ...] = ()
+    metrics: Mapping[str, "Score"] = field(default_factory=dict)
+    """What the environment reported in the same episodes, by name."""
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95% over seeds; NaN with one seed."""
+        return self.low, self.high
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        low, high = to_floats([values.get("low"), values.get("high")]).tolist()
+        return cls(
+            mean=to_floats([values["mean"]]).item(),
+            low=low,
+            high=high,
+            per_seed=tuple(to_floats(values.get("per_seed", [])).tolist()),
+            within_seed_std=tuple(to_floats(values.get("within_seed_std", [])).tolist()),
+            metrics={name: cls.from_json(each) for name, each in values.get("metrics", {}).items()},
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "mean": None if math.isnan(self.mean) else self.mean,
+            "low": None if math.isnan(self.low) else self.low,
+            "high": None if math.isnan(self.high) else self.high,
+            "per_seed": list(self.per_seed),
+        }
+        if self.within_seed_std:
+            found["within_seed_std"] = list(self.within_seed_std)
+        if self.metrics:
+            found["metrics"] = {name: each.to_json() for name, each in self.metrics.items()}
+        return found
+
+
+@dataclass(frozen=True)
+class Summary(Document):
+    """The result of a run in its environment."""
+
+    file = "summary.json"
+    metric: str
+    """What the environment calls its return."""
+    episodes: int
+    """Episodes of each seed."""
+    scores: dict[tuple[str, str], Score]
+    """By weights (`last`, `best`) and way of acting (`sampled`, `greedy`)."""
+
+    @classmethod
+    def from_json(cls, values: Any) -> Self:
+        """Any of the four scores may be absent, but not all."""
+        found = require_object(values)
+        scores = {
+            (weights, acting): Score.from_json(found[weights][acting])
+            for weights in WEIGHTS
+            for acting in ACTING
+            if acting in found.get(weights, {})
+        }
+        if not scores:
+            raise ValueError("it holds no score")
+        return cls(str(found["metric"]), int(found["episodes"]), scores)
+
+    def to_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"episodes": self.episodes}
+        for (weights, acting), score in self.scores.items():
+            found.setdefault(weights, {})[acting] = score.to_json()
+        return {**found, "metric": self.metric}
+
+
+@dataclass(frozen=True)
+class HeldOut(Document):
+    """How well the policy predicts the actions of episodes that it has not learned from."""
+
+    file = "held_out.json"
+    episodes: int
+    steps: int
+    agreement: Score
+    log_likelihood: Score | None
+    """None where a policy has no odds."""
+    guess: dict[str, float]
+    """What the frequencies of the actions alone would reach, by the names of the scores."""
+    rest: dict[str, Any] = field(default_factory=dict)
+    """Further entries by name."""
+
+    @classmethod
+    def from_json(cls, values: Any) -> Self:
+        found = require_object(values)
+        likelihood, guess = found["log_likelihood"], found["guess"]
+        return cls(
+            episodes=int(found["episodes"]),
+            steps=int(found["steps"]),
+            agreement=Score.from_json(found["agreement"]),
+            log_likelihood=None if likelihood is None else Score.from_json(likelihood),
+            guess={name: float(guess[name]) for name in ("agreement", "log_likelihood")},
+            rest=rest_of(cls, found),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        likelihood = self.log_likelihood
+        return {
+            "episodes": self.episodes,
+            "steps": self.steps,
+            "agreement": self.agreement.to_json(),
+            "log_likelihood": None if likelihood is None else likelihood.to_json(),
+            "guess": self.guess,
+            **self.rest,
+        }
+
+
+@dataclass(frozen=True)
+class DatasetCard(Document):
+    """The data that were learned from, in a few numbers."""
+
+    file = "dataset.json"
+    name: str
+    returns: dict[str, Any]
+    """Mean, std, min, max of the episodes' returns; None where no return is a number."""
+    lengths: dict[str, Any] = field(default_factory=dict)
+    """Mean, min, max of the episodes' lengths."""
+    histogram: dict[str, list] = field(default_factory=lambda: {"edges": [], "counts": []})
+    """Of the returns."""
+    fingerprint: str = ""
+    episodes: int | None = None
+    transitions: int | None = None
+    agents: list[str] | int | None = None
+    rest: dict[str, Any] = field(default_factory=dict)
+    """Further statistics by name."""
+
+    @classmethod
+    def from_json(cls, values: Any) -> Self:
+        found = require_object(values)
+        rest = rest_of(cls, found)
+        card = cls(**{name: found[name] for name in found if name not in rest}, rest=rest)
+        to_floats(card.returns["mean"])
+        edges, counts = (to_floats(card.histogram[name]) for name in ("edges", "counts"))
+        if counts.size and edges.size != counts.size + 1:
+            raise ValueError(f"the histogram has {edges.size} edges for {counts.size} counts")
+        return card
+
+    def to_json(self) -> dict[str, Any]:
+        return {**_fields(self), **self.rest}
+
+
+@dataclass(frozen=True)
+class Row(Document):
+    """A line of a log."""
+
+    update: int
+    seconds: float
+    """Training time until then."""
+
+
+@dataclass(frozen=True)
+class MetricRow(Row):
+    """Means of what training logged since the line before."""
+
+    file = "metrics.jsonl"
+    metrics: dict[str, list[float | None]]
+    """One number for each seed; None of one that had diverged before."""
+
+    @classmethod
+    def from_json(cls, values: Any) -> Self:
+        found = require_object(values)
+        metrics = {name: list(each) for name, each in found["metrics"].items()}
+        return cls(int(found["update"]), float(found.get("seconds", math.nan)), metrics)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"update": self.update, "seconds": self.seconds, "metrics": self.metrics}
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation(Row):
+    """Episodes that were played to score the weights of one update."""
+
+    file = "evaluations.jsonl"
+    returns: Float[np.ndarray, "S episodes"]
+    metrics: dict[str, Float[np.ndarray, "S episodes"]] = field(default_factory=dict)
+    """What the environment reported of each episode, by name."""
+
+    @classmethod
+    def from_json(cls, values: Any) -> Self:
+        found = require_object(values)
+        metrics = {name: _table(each) for name, each in found.get("metrics", {}).items()}
+        seconds = float(found.get("seconds", math.nan))
+        return cls(int(found["update"]), seconds, _table(found["returns"]), metrics)
+
+    def to_json(self) -> dict[str, Any]:
+        row = {"update": self.update, "seconds": self.seconds, "returns": self.returns.tolist()}
+        if not self.metrics:
+            return row
+        return {**row, "metrics": {name: _plain(each) for name, each in self.metrics.items()}}
+
+
+def _plain(values: Float[np.ndarray, "S episodes"]) -> list[list[float | None]]:
+    """Numbers for JSON: None where an environment did not report one."""
+    return [[None if math.isnan(value) else value for value in row] for row in values.tolist()]
+
+
+def _table(values: Any) -> Float[np.ndarray, "S episodes"]:
+    """Numbers of JSON for each seed and episode."""
+    found = np.stack([to_floats(each) for each in values])
+    if not found.size:
+        raise ValueError("an evaluation has no episode")
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class SeedEvaluations:
+    """The returns of one seed's episodes."""
+
+    by_update: dict[int, Float[np.ndarray, "episodes"]]
+    """While training."""
+    absolute: Float[np.ndarray, "episodes"]
+    """Of the best weights, on fresh episodes; empty if they were not scored."""
+
+
+@dataclass(frozen=True)
+class MarlEval(Document):
+    """The evaluations in the layout that marl-eval reads, which has no room for a checksum."""
+
+    file = "eval.json"
+    is_sealed: ClassVar[bool] = False
+    values: dict[str, Any]
+    """By environment, task, algorithm, seed and step."""
+
+    @classmethod
+    def from_json(cls, values: Any) -> Self:
+        found = cls(require_object(values))
+        for algorithm in found._algorithms() or {"": None}:
+            found.by_seed(algorithm)
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        return self.values
+
+    def by_seed(self, algorithm: str) -> dict[str, SeedEvaluations]:
+        """Evaluations of an algorithm (of the first if that is not there) on the first task."""
+        algorithms = self._algorithms()
+        runs: dict[str, Any] = algorithms.get(algorithm) or next(iter(algorithms.values()), {})
+        if not runs:
+            raise ValueError("it holds no evaluation")
+        return {name.removeprefix("seed_"): _read_seed(name, run) for name, run in runs.items()}
+
+    def _algorithms(self) -> dict[str, Any]:
+        tasks: dict[str, Any] = next(iter(self.values.values()), {})
+        return next(iter(tasks.values()), {})
+
+
+def _read_seed(name: str, run: Mapping[str, Any]) -> SeedEvaluations:
+    absolute = run.get("absolute_metrics", {}).get("return", [])
+    steps = [step for key, step in run.items() if key != "absolute_metrics"]
+    if not steps:
+        raise ValueError(f"{name} has no evaluation")
+    by_update = {int(step["step_count"]): to_floats(step["return"]) for step in steps}
+    if not all(returns.size for returns in by_update.values()):
+        raise ValueError("an evaluation has no episode")
+    return SeedEvaluations(by_update, to_floats(absolute))
+
+
+@dataclass(frozen=True)
+class DivergedSeeds(Document):
+    """Seeds that diverged while the others trained on."""
+
+    file = "lost.json"
+    updates: dict[int, int]
+    """Updates that each of them has made, by the seed's number."""
+
+    @classmethod
+    def from_json(cls, values: Any) -> Self:
+        found = require_object(values)
+        return cls({int(seed): int(update) for seed, update in found.items()})
+
+    def to_json(self) -> dict[str, Any]:
+        return {str(seed): update for seed, update in self.updates.items()}
+
+
+@dataclass(frozen=True)
+class SecondsSpent(Document):
+    """Seconds that all processes so far have spent on a run; of version 0.1.0 the number alone."""
+
+    file = "seconds_spent.json"
+    seconds: float
+
+    @classmethod
+    def from_json(cls, values: Any) -> Self:
+        return cls(float(values["seconds"] if isinstance(values, dict) else values))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"seconds": self.seconds}
+
+
+@dataclass(frozen=True)
+class RecordingRequest(Document):
+    """What was asked for when a recording of a training was begun."""
+
+    file = "request.json"
+    rows: int
+    seed: int
+
+    @classmethod
+    def from_json(cls, values: Any) -> Self:
+        found = require_object(values)
+        return cls(int(found["rows"]), int(found["seed"]))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"rows": self.rows, "seed": self.seed}

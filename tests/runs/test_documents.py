@@ -1,0 +1,196 @@
+"""Each document of a run: written and read by one class, with a version and a checksum."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from oryx_marl.errors import OryxError
+from oryx_marl.runs.documents import (
+    DatasetCard,
+    DivergedSeeds,
+    Evaluation,
+    HeldOut,
+    MarlEval,
+    MetricRow,
+    RecordingRequest,
+    RunConfig,
+    Score,
+    SecondsSpent,
+    SpecDocument,
+    Summary,
+)
+from oryx_marl.runs.folder import Run
+from oryx_marl.runs.replay import Episode
+from oryx_marl.runs.sealed import Document
+from oryx_marl.types import ActionSpace, Spec
+
+SCORE = Score(0.5, 0.25, 0.75, (0.4, 0.6), (0.1, 0.2))
+WON = Score(0.25, float("nan"), float("nan"), (0.25,))
+STEPS = {"step_0": {"step_count": 10, "elapsed_time": 1.0, "return": [1.0, 2.0]}}
+CONFIG = {
+    "algorithm": "bc",
+    "dataset": "depot/first",
+    "seeds": [4, 5],
+    "updates": 30,
+    "config": {"batch_size": 8, "network": {"width": 4}},
+    "log_every": 10,
+    "fingerprint": "abc",
+    "version": "0.1.0",
+}
+DOCUMENTS: list[Document] = [
+    RunConfig.from_json(CONFIG),
+    SpecDocument(Spec("", ("a", "b"), (3, 2), ActionSpace("box", 1, (-1.0,), (1.0,)))),
+    Summary("success rate", 32, {("last", "sampled"): SCORE, ("best", "greedy"): SCORE}),
+    HeldOut(4, 40, SCORE, None, {"agreement": 0.2, "log_likelihood": -1.5}, {"more": [1]}),
+    DatasetCard("depot/first", {"mean": None}, rest={"quantiles": {"0.5": 1}}),
+    DivergedSeeds({4: 10, 11: 20}),
+    SecondsSpent(12.5),
+    RecordingRequest(100, 3),
+]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda each: each.file)
+class TestEveryDocument:
+    def test_is_read_as_it_was_written(self, document: Document, tmp_path: Path) -> None:
+        run = Run(tmp_path)
+        assert not run.has(type(document))
+        run.write(document)
+        assert run.has(type(document))
+        assert run.read(type(document)) == document
+
+    def test_has_version_and_checksum(self, document: Document, tmp_path: Path) -> None:
+        Run(tmp_path).write(document)
+        found = json.loads((tmp_path / document.file).read_text())
+        assert found.pop("format_version") == 1
+        assert len(found.pop("checksum")) == 64
+        assert found == json.loads(json.dumps(document.to_json()))
+
+    def test_is_refused_once_altered(self, document: Document, tmp_path: Path) -> None:
+        Run(tmp_path).write(document)
+        path = tmp_path / document.file
+        whole = json.loads(path.read_text())
+        name = next(iter(whole))
+        for change in ({name: "other"}, {"added": 1}, {"format_version": 0}, {"checksum": None}):
+            path.write_text(json.dumps({**whole, **change}))
+            with pytest.raises(OryxError, match=f"{document.file} is damaged: its checksum"):
+                Run(tmp_path).read(type(document))
+        path.write_text(json.dumps(whole, sort_keys=True))  # spaces and order may change
+        assert Run(tmp_path).read(type(document)) == document
+
+    def test_without_both_is_of_version_0_1_0(self, document: Document, tmp_path: Path) -> None:
+        (tmp_path / document.file).write_text(json.dumps(document.to_json()))
+        assert Run(tmp_path).read(type(document)) == document
+
+    def test_of_a_newer_version_says_so(self, document: Document, tmp_path: Path) -> None:
+        values = {**document.to_json(), "format_version": 2, "checksum": "other"}
+        (tmp_path / document.file).write_text(json.dumps(values))
+        with pytest.raises(OryxError, match=rf"{document.file} cannot be read: .* a newer oryx"):
+            Run(tmp_path).read(type(document))
+
+    def test_missing_or_cut_off_is_named(self, document: Document, tmp_path: Path) -> None:
+        with pytest.raises(OryxError, match=f"{document.file} is missing; is .* folder of a run"):
+            Run(tmp_path).read(type(document))
+        for text in ("", '{"a": ', '["a"]', '{"format_version": 1}'):
+            (tmp_path / document.file).write_text(text)
+            with pytest.raises(OryxError, match=f"{document.file} is damaged"):
+                Run(tmp_path).read(type(document))
+
+
+def test_settings_without_a_field_are_kept() -> None:
+    config = RunConfig.from_json(CONFIG)
+    assert config.rest == {"log_every": 10, "fingerprint": "abc"}
+    assert config.to_json().items() >= CONFIG.items()
+
+
+def test_summary_holds_what_the_environment_reports(tmp_path: Path) -> None:
+    score = Score(0.5, 0.25, 0.75, (0.4, 0.6), (), {"won": WON})
+    Run(tmp_path).write(Summary("return", 8, {("last", "sampled"): score}))
+    values = json.loads((tmp_path / "summary.json").read_text())
+    won = values["last"]["sampled"]["metrics"]["won"]
+    assert won == {"mean": 0.25, "low": None, "high": None, "per_seed": [0.25]}
+    found = Run(tmp_path).read(Summary).scores["last", "sampled"].metrics["won"]
+    assert (found.mean, found.per_seed) == (0.25, (0.25,))
+    assert np.isnan(found.low)
+
+
+def test_seconds_spent_of_version_0_1_0_are_a_number(tmp_path: Path) -> None:
+    (tmp_path / "seconds_spent.json").write_text("17.25")
+    assert Run(tmp_path).read(SecondsSpent).seconds == 17.25
+
+
+def test_marl_eval_keeps_its_layout(tmp_path: Path) -> None:
+    """Others read this file: nothing is added."""
+    seed: dict[str, Any] = {**STEPS, "absolute_metrics": {"return": [3.0]}}
+    values = {"tmaze": {"tmaze/expert": {"bc": {"seed_4": seed}}}}
+    Run(tmp_path).write(MarlEval(values))
+    assert json.loads((tmp_path / "eval.json").read_text()) == values
+    found = Run(tmp_path).read(MarlEval).by_seed("bc")
+    np.testing.assert_array_equal(found["4"].by_update[10], [1, 2])
+    np.testing.assert_array_equal(found["4"].absolute, [3])
+    for broken in ({}, {"tmaze": {}}, {"tmaze": {"t": {"bc": {"seed_4": {}}}}}):
+        (tmp_path / "eval.json").write_text(json.dumps(broken))
+        with pytest.raises(OryxError, match=r"eval\.json is damaged"):
+            Run(tmp_path).read(MarlEval)
+
+
+def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    assert list(run.rows(MetricRow)) == []
+    run.append(MetricRow(10, 1.0, {"loss": [0.5, None]}))
+    returns = np.array([[0.1, 0.2], [1.0, 2.0]])
+    run.append(Evaluation(10, 1.5, returns))
+    run.append(Evaluation(20, 2.5, returns, {"won": returns / 2}))
+    assert list(run.rows(MetricRow)) == [MetricRow(10, 1.0, {"loss": [0.5, None]})]
+    first, second = run.rows(Evaluation)
+    assert (first.update, first.seconds, first.metrics) == (10, 1.5, {})
+    np.testing.assert_array_equal(first.returns, returns)
+    np.testing.assert_array_equal(second.metrics["won"], returns / 2)
+    lines = (tmp_path / "evaluations.jsonl").read_text().splitlines()
+    assert "metrics" not in json.loads(lines[0])  # as in version 0.1.0
+    assert json.loads(lines[1])["metrics"] == {"won": (returns / 2).tolist()}
+
+
+def test_a_line_that_a_kill_cut_off_is_left_out(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    for update in (10, 20, 30):
+        run.append(MetricRow(update, 1.0, {}))
+    path = tmp_path / "metrics.jsonl"
+    whole = path.read_text()
+    path.write_text(whole[:-5])
+    assert [row.update for row in run.rows(MetricRow)] == [10, 20]
+    run.rewind(MetricRow, 10)
+    assert [row.update for row in run.rows(MetricRow)] == [10]
+
+
+def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    for update in (10, 20, 30):
+        run.append(MetricRow(update, 1.0, {}))
+    path = tmp_path / "metrics.jsonl"
+    lines = path.read_text().splitlines()
+    for broken in (lines[1][:-5], lines[1].replace("20", "21"), '{"update": 20}', "[]"):
+        path.write_text("\n".join([lines[0], broken, lines[2]]) + "\n")
+        with pytest.raises(OryxError, match=r"metrics\.jsonl is damaged: line 2: .*delete that l"):
+            list(run.rows(MetricRow))
+
+
+def test_replay_is_read_as_it_was_written(tmp_path: Path) -> None:
+    frames = np.arange(3 * 2 * 2 * 3, dtype=np.uint8).reshape(3, 2, 2, 3)
+    episode = Episode("episode 1", 0.75, frames, (("up",), ("stay",)), (0.25, 0.5))
+    run = Run(tmp_path)
+    run.write_replay([episode])
+    (found,) = run.read_replay()
+    np.testing.assert_array_equal(found.frames, frames)
+    assert (found.title, found.episode_return) == ("episode 1", 0.75)
+    assert (found.actions, found.rewards) == (episode.actions, episode.rewards)
+    with np.load(tmp_path / "replay.npz") as file:
+        arrays = {name: file[name] for name in file.files}
+    np.savez(tmp_path / "replay.npz", **{**arrays, "frames_0": frames[::-1]})
+    with pytest.raises(OryxError, match=r"replay\.npz is damaged: its checksum differs"):
+        run.read_replay()
+    del arrays["seal"]  # version 0.1.0 has none
+    np.savez(tmp_path / "replay.npz", **arrays)
+    np.testing.assert_array_equal(run.read_replay()[0].frames, frames)
