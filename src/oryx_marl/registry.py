@@ -18,6 +18,7 @@ from importlib.machinery import SourceFileLoader
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import CodeType, ModuleType
+from typing import NamedTuple
 
 from oryx_marl.errors import OryxError, OryxWarning
 
@@ -38,8 +39,17 @@ LOAD_FIRST = (
     "or install its package"
 )
 
-_added: dict[str, ModuleType] = {}
-"""Modules of `add_file` by name."""
+
+class _Added(NamedTuple):
+    """A file that was added."""
+
+    path: Path
+    """As the user has named it."""
+    module: ModuleType
+
+
+_added: dict[str, _Added] = {}
+"""By name."""
 
 
 def names(room: str) -> list[str]:
@@ -87,15 +97,16 @@ def add_file(path: Path | str) -> ModuleType:
         elif name in _installed(room):
             package = _package(_installed(room)[name])
             _warn(f"the plug-in {path} is used instead of '{name}' of the package {package}")
-    if (before := _added.get(name)) is not None and before.__file__ != module.__file__:
-        _warn(f"the plug-in {path} is used instead of {before.__file__}, which has the same name")
-    _added[name] = module
+    before = _added.get(name)
+    if before is not None and before.path.resolve() != path.resolve():
+        _warn(f"the plug-in {path} is used instead of {before.path}, which has the same name")
+    _added[name] = _Added(path, module)
     return module
 
 
 def files() -> list[Path]:
-    """The files that were added."""
-    return [Path(str(module.__file__)) for module in _added.values()]
+    """The files that were added, as they were named."""
+    return [path for path, _ in _added.values()]
 
 
 def given(room: str) -> list[str]:
@@ -117,7 +128,7 @@ def _own(room: str) -> list[str]:
 
 
 def _files(room: str) -> dict[str, ModuleType]:
-    return {name: module for name, module in _added.items() if room in _rooms(module)}
+    return {name: module for name, (_, module) in _added.items() if room in _rooms(module)}
 
 
 def _rooms(module: ModuleType) -> list[str]:

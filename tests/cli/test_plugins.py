@@ -115,7 +115,7 @@ def test_any_policy_in_any_environment(
     moved = made.observations[1:4, :, 0] - made.observations[0:3, :, 0]
     np.testing.assert_array_equal(moved, 2 * made.actions[:3].astype(int) - 1)
     origin = made.origin
-    assert origin["command"] == f"oryx {make} --plugin {walk / 'walk.py'}"
+    assert origin["command"] == f"oryx {make} --plugin walk.py"
     sha256 = artifact.load(walk / "2.npz").about["sha256"]
     assert origin["policies"] == [{"seed": 0, "sha256": sha256}]
     assert (origin["seed"], origin["environment"], origin["environment_version"]) == (5, "walk", 3)
@@ -136,6 +136,9 @@ def test_what_is_made_is_learned_from_and_acts_again(
     assert "--plugin FILE" in told
     oryx(f"train --plugin walk.py bc walk/more {TRAIN} --out bc")
     assert capsys.readouterr().out.strip().splitlines()[-1].startswith("return ")
+    page = (walk / "bc" / "report.html").read_text()
+    assert "oryx train bc walk/more --updates 4 --seeds 2" in page
+    assert "--plugin walk.py" in page
     oryx("data make walk/cloned --env walk --policy bc --rows 40")
     (about,) = catalog.open("walk/cloned").origin["policies"]
     assert (about["run"], about["update"], len(about["sha256"])) == ("bc", 4, 64)

@@ -26,6 +26,8 @@ def command(config: dict[str, Any]) -> str:
     words += ["--first-seed", str(first)] if first else []
     words += _flags({k: v for k, v in config.items() if k in defaults}, defaults)
     words += _flags(flatten(config["config"]), _defaults(config["algorithm"]))
+    for file in registry.files():
+        words += ["--plugin", str(file)]
     return shlex.join(words)
 
 
