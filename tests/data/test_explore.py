@@ -8,6 +8,7 @@ import pytest
 from planted import build_clean
 
 from oryx_marl.cli import main as cli
+from oryx_marl.data import explore as exploring
 from oryx_marl.data import view
 from oryx_marl.data.explore import (
     explore,
@@ -45,6 +46,26 @@ def test_coverage_is_numpys_count_of_unique_rows():
     )
     pairs = np.concatenate([dataset.state, dataset.actions], axis=1)
     assert find_coverage(dataset)["distinct_pairs"] == len(np.unique(pairs, axis=0))
+
+
+def test_more_pairs_than_can_be_kept_are_estimated(build_dataset, monkeypatch):
+    """Of 50,000 rows with 20,000 distinct pairs: within 3 of the errors that such a sample has."""
+    rng = np.random.default_rng(0)
+    rows = 50_000
+    observations = np.zeros((rows, 2, 3), np.int32)
+    observations[:, 0, 0] = rng.permutation(np.arange(rows) % 20_000)
+    dataset = build_dataset(rows, observations=observations, actions=np.zeros((rows, 2), np.int8))
+    exact = find_coverage(dataset)
+    assert exact == {"joint_saco": 0.4, "distinct_pairs": 20_000, "state": "joint observation"}
+    monkeypatch.setattr(exploring, "MOST_HASHES", 2_000)
+    monkeypatch.setattr(exploring, "MOST_NEW_HASHES", 500)
+    monkeypatch.setattr(view, "MOST_ROWS", 700)
+    found = find_coverage(dataset)
+    assert found["is_estimate"] is True
+    assert found["distinct_pairs"] == pytest.approx(20_000, rel=3 / np.sqrt(1_000))
+    assert found["joint_saco"] == found["distinct_pairs"] / rows
+    monkeypatch.setattr(exploring, "MOST_HASHES", 20_000)
+    assert find_coverage(dataset) == exact
 
 
 def test_hashes_tell_rows_and_columns_apart():

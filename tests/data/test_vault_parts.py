@@ -108,6 +108,21 @@ def test_parts_and_blocks_of_real_size(build_dataset, tmp_path):
     assert len(document["oryx_marl"]["arrays"]["observations"]["sha256"]) == 5
 
 
+def test_wide_rows_are_stored_in_smaller_blocks(build_dataset, monkeypatch, tmp_path):
+    """By bytes, a power of two, and none at all where 65,536 rows fit."""
+    small = build_full(build_dataset, 40, (0, 7, 30))
+    row_bytes = sum(array.nbytes // len(array) for array in small.arrays().values())
+    for fitting, block_rows in ((70_000, 65_536), (65_535, 32_768), (17, 16), (1, 1), (0.1, 1)):
+        monkeypatch.setattr(_store, "BLOCK_BYTES", int(fitting * row_bytes))
+        folder = tmp_path / str(fitting)
+        assert_stored_alike(split(small, [0, 2]), small, folder)
+        entry = json.loads((folder / "parts" / "metadata.json").read_text())["oryx_marl"]
+        assert entry["block_rows"] == block_rows
+        for name, known in entry["arrays"].items():
+            assert len(known["sha256"]) == -(-known["shape"][0] // block_rows), name
+            assert block_rows % known["chunks"][1] == 0, name
+
+
 def test_name_is_the_first_and_origin_the_last(build_dataset, tmp_path):
     first, last = build_dataset(name="a", origin={"n": 1}), build_dataset(origin={"n": 2})
     got = vault.read(vault.write_parts([first, last], tmp_path / "two"))
