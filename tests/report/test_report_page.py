@@ -125,6 +125,27 @@ def test_page_shows_the_run(tmp_path: Path) -> None:
     assert 'class="rings"' not in text
 
 
+def test_page_shows_what_the_environment_reports(tmp_path: Path) -> None:
+    """Each metric with its weights, way of acting, mean and interval; nothing where none is."""
+    folder = put_run(tmp_path)
+    assert "What the environment reported" not in page.write(folder).read_text(encoding="utf-8")
+    values = json.loads((folder / "summary.json").read_text())
+    values["last"]["sampled"]["metrics"] = {
+        "units_lost": score(2.5, 2.0, 3.0),
+        EVIL: {"mean": 1.5, "low": None, "high": None, "per_seed": [1.5]},
+    }
+    put(folder, "summary.json", values)
+    text = page.write(folder).read_text(encoding="utf-8")
+    results = text[text.index("<h2>Results</h2>") :]
+    row = (
+        '<th scope="row">units lost</th><td>final weights</td><td class="acting">sampled</td>'
+        '<td class="result">2.500</td><td class="between">[2.000, 3.000]</td>'
+    )
+    assert row in results
+    assert results.count('<th scope="col">metric</th>') == 1
+    assert EVIL not in text
+
+
 def test_learning_curve_is_the_mean_of_seeds(tmp_path: Path) -> None:
     text = page.write(put_run(tmp_path)).read_text(encoding="utf-8")
     # From 0 to the mean of 0.5 and 1 on an axis from 0 to 1.

@@ -130,7 +130,8 @@ def test_marl_eval_keeps_its_layout(tmp_path: Path) -> None:
     found = Run(tmp_path).read(MarlEval).by_seed("bc")
     np.testing.assert_array_equal(found["4"].by_update[10], [1, 2])
     np.testing.assert_array_equal(found["4"].absolute, [3])
-    for broken in ({}, {"tmaze": {}}, {"tmaze": {"t": {"bc": {"seed_4": {}}}}}):
+    step = {"step_0": {"step_count": 10, "return": []}}
+    for broken in ({}, {"tmaze": {}}, {"tmaze": {"t": {"bc": {"seed_4": step}}}}):
         (tmp_path / "eval.json").write_text(json.dumps(broken))
         with pytest.raises(OryxError, match=r"eval\.json is damaged"):
             Run(tmp_path).read(MarlEval)

@@ -1,5 +1,6 @@
 """The policies of a run: from their files if those are current, else from the newest checkpoint."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,17 @@ def work(out: Path, updates: int) -> Experiment:
     return Experiment("bc", CONFIG, logged, out, train, SCORES)
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("finished") / "run"
+    experiment.run(work(out, 4))
+    return out
+
+
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
-    experiment.run(work(tmp_path / "run", 4))
-    return Run(tmp_path / "run")
+def run(finished: Path, tmp_path: Path) -> Run:
+    """A copy that a test may spoil."""
+    return Run(shutil.copytree(finished, tmp_path / "run"))
 
 
 @pytest.fixture(scope="module")

@@ -88,7 +88,8 @@ def read(folder: Path) -> RunContents:
     config = run.read(RunConfig)
     curve = None
     if run.has(MarlEval) or not run.has(HeldOut):
-        curve = _make_curve(run.read(MarlEval).by_seed(config.algorithm))
+        with sealed.explain(folder / MarlEval.file):
+            curve = _make_curve(run.read(MarlEval).by_seed(config.algorithm))
         held_out = _optional(run, HeldOut.file, lambda: run.read(HeldOut), notes)
     else:
         held_out = run.read(HeldOut)
@@ -120,6 +121,8 @@ def _optional(run: Run, file: str, read: Callable[[], T], notes: dict[str, str])
 
 def _make_curve(by_seed: dict[str, SeedEvaluations]) -> Curve:
     """The evaluations of all seeds side by side."""
+    if empty := [seed for seed, run in by_seed.items() if not run.by_update]:
+        raise ValueError(f"seed {empty[0]} has no evaluation")
     runs = list(by_seed.values())
     updates = sorted({update for run in runs for update in run.by_update})
     scores = np.full((len(runs), len(updates)), np.nan)

@@ -310,7 +310,7 @@ class SeedEvaluations:
     """The returns of one seed's episodes."""
 
     by_update: dict[int, Float[np.ndarray, "episodes"]]
-    """While training."""
+    """While training; empty if the seed diverged before the first evaluation."""
     absolute: Float[np.ndarray, "episodes"]
     """Of the best weights, on fresh episodes; empty if they were not scored."""
 
@@ -340,18 +340,16 @@ class MarlEval(Document):
         runs: dict[str, Any] = algorithms.get(algorithm) or next(iter(algorithms.values()), {})
         if not runs:
             raise ValueError("it holds no evaluation")
-        return {name.removeprefix("seed_"): _read_seed(name, run) for name, run in runs.items()}
+        return {name.removeprefix("seed_"): _read_seed(run) for name, run in runs.items()}
 
     def _algorithms(self) -> dict[str, Any]:
         tasks: dict[str, Any] = next(iter(self.values.values()), {})
         return next(iter(tasks.values()), {})
 
 
-def _read_seed(name: str, run: Mapping[str, Any]) -> SeedEvaluations:
+def _read_seed(run: Mapping[str, Any]) -> SeedEvaluations:
     absolute = run.get("absolute_metrics", {}).get("return", [])
     steps = [step for key, step in run.items() if key != "absolute_metrics"]
-    if not steps:
-        raise ValueError(f"{name} has no evaluation")
     by_update = {int(step["step_count"]): to_floats(step["return"]) for step in steps}
     if not all(returns.size for returns in by_update.values()):
         raise ValueError("an evaluation has no episode")

@@ -169,8 +169,9 @@ class Run:
     def _restore_policy(self, which: str) -> PolicyArtifact:
         config, spec = self.read(RunConfig), self.read(SpecDocument).spec
         if config.spec_sha256 != hash_spec(spec):
-            path = self.folder / SpecDocument.file
-            raise OryxError(f"{path} does not fit this run: it was altered")
+            raise OryxError(
+                f"{self.folder / SpecDocument.file} does not fit this run: it was altered"
+            )
         module = registry.load("algorithms", config.algorithm)
         algorithm = module.make(configs.from_dict(module.Config, config.config), spec)
         part = "learners" if which == "last" else "best"
@@ -203,7 +204,9 @@ def load_policy(path: Path, which: str = "last") -> PolicyArtifact:
     if not path.is_file():
         return Run(path).policy(which)
     if which != "last":
-        raise OryxError(f"{path} is a policy file with one set of weights; leave out which")
+        raise OryxError(
+            f"{path} is a policy file, with one set of weights; leave out which={which!r}"
+        )
     return artifact.load(path)
 
 
