@@ -128,10 +128,14 @@ def work(arguments: argparse.Namespace) -> None:
     answers, sys.stdout = sys.stdout, sys.stderr
     import jax
     import jax.numpy as jnp
-    from oryx_marl.train.offline import run_updates
 
     import oryx_marl
     from oryx_marl.data.sampler import put_on_device
+
+    try:
+        from oryx_marl.training.offline import run_updates
+    except ModuleNotFoundError:  # of version 0.1.0
+        from oryx_marl.train.offline import run_updates
 
     agents, on_cpu = arguments.worker, jax.default_backend() == "cpu"
     usual = (0.3 + 0.06 * agents) * arguments.seeds * (100 if on_cpu else 1)  # milliseconds

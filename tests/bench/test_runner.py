@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from oryx_marl.runs.documents import SecondsSpent
 
 from oryx_marl.algorithms import bc, oryx
 from oryx_marl.bench import suite as suites
@@ -19,13 +18,16 @@ from oryx_marl.data import catalog, vault
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.recurrent import RecurrentConfig
 from oryx_marl.networks.sable import NetworkConfig
+from oryx_marl.runs.documents import SecondsSpent
 from oryx_marl.runs.folder import Run
 
 TINY = Suite(
     "tiny",
     ("tmaze/planner-expert",),
     {
-        "BC": Variant("bc", bc.Config(RecurrentConfig(8, 8), batch_size=4, sequence_length=4)),
+        "BC": Variant(
+            "bc", bc.Config(network=RecurrentConfig(8, 8), batch_size=4, sequence_length=4)
+        ),
         "Oryx": Variant(
             "oryx",
             oryx.Config(network=NetworkConfig(width=8), batch_size=4, sequence_length=2),

@@ -121,7 +121,7 @@ def test_observations_of_pettingzoo(run: Path) -> None:
 
 def test_our_own_pettingzoo_environment_is_played(tmp_path: Path) -> None:
     env = PettingZoo(TMaze())
-    algorithm = bc.make(bc.Config(RecurrentConfig(8, 8)), env.env.spec)
+    algorithm = bc.make(bc.Config(network=RecurrentConfig(8, 8)), env.env.spec)
     weights = algorithm.weights(jax.vmap(algorithm.init)(jax.random.key(0)[None]))
     player = Player(PolicyArtifact("bc", algorithm, env.env.spec, weights, (0,), {}))
     for seed in range(3):

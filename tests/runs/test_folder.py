@@ -24,7 +24,7 @@ from oryx_marl.runs.documents import RunConfig, SpecDocument
 from oryx_marl.runs.folder import Run
 from oryx_marl.training.loop import TrainSettings
 
-CONFIG = bc.Config(RecurrentConfig(8, 8), batch_size=4, sequence_length=4)
+CONFIG = bc.Config(network=RecurrentConfig(8, 8), batch_size=4, sequence_length=4)
 ONLINE = sable.Config(network=NetworkConfig(width=8), num_envs=4, rollout_length=8, minibatches=2)
 SCORES = EvaluationSettings(episodes=4, episodes_while_training=4, replays=0)
 
