@@ -138,8 +138,8 @@ def _run(
     record: Record | None,
 ) -> Result:
     parts = _split(experiment, algorithm)
+    scores = _scores(experiment, algorithm)  # before a folder is made: it may be refused
     source = _prepare(experiment, algorithm, run, resume, record, parts)
-    scores = _scores(experiment, algorithm)
     outcomes: list[Outcome] = [] if scores is None else [scores]
     if parts is not None and parts.validation is not None:
         outcomes.append(HeldOutLikelihood(parts))

@@ -17,6 +17,7 @@ from oryx_marl.data import catalog
 from oryx_marl.errors import OryxWarning
 from oryx_marl.networks.recurrent import RecurrentConfig
 from oryx_marl.policy import artifact
+from oryx_marl.policy.artifact import PolicyArtifact
 
 TRAIN = (
     "--batch-size 4 --sequence-length 4 --seeds 2 --updates 4 --log-every 2 --evaluate-every 4 "
@@ -96,8 +97,9 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = bc.Config(network=RecurrentConfig(8, 8))
     for agents in (2, 3):
         algorithm = bc.make(config, make(agents=agents).spec)
-        weights = algorithm.weights(algorithm.init(jax.random.key(0)))
-        artifact.save(folder / f"{agents}.npz", "bc", algorithm, weights, {"seed": 0})
+        weights = algorithm.weights(jax.vmap(algorithm.init)(jax.random.key(0)[None]))
+        policy = PolicyArtifact("bc", algorithm, algorithm.spec, weights, (0,), {"seed": 0})
+        artifact.save(folder / f"{agents}.npz", policy)
     return folder
 
 
@@ -116,11 +118,33 @@ def test_any_policy_in_any_environment(
     np.testing.assert_array_equal(moved, 2 * made.actions[:3].astype(int) - 1)
     origin = made.origin
     assert origin["command"] == f"oryx {make} --plugin walk.py"
-    sha256 = artifact.load(walk / "2.npz").about["sha256"]
-    assert origin["policies"] == [{"seed": 0, "sha256": sha256}]
+    sha256 = artifact.load(walk / "2.npz").sha256
+    assert origin["policies"] == [{"seed": 0, "run": "2.npz", "sha256": sha256}]
     assert (origin["seed"], origin["environment"], origin["environment_version"]) == (5, "walk", 3)
     oryx(make, 1)
     assert "is there already" in capsys.readouterr().err
+
+
+def test_a_function_that_makes_an_environment_is_named(
+    walk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also one outside of JAX: that of PettingZoo around the same rules."""
+    (walk / "zoo.py").write_text(
+        "import walk\n"
+        "from oryx_marl.envs import to_pettingzoo\n"
+        "def make(): return to_pettingzoo(walk.make())\n"
+    )
+    monkeypatch.chdir(walk)
+    monkeypatch.syspath_prepend(walk)
+    for number, env in enumerate(("walk:make", "zoo:make")):
+        oryx(f"data make walk/own-{number} --env {env} --policy 2.npz --rows 50")
+        made = catalog.open(f"walk/own-{number}")
+        assert (made.num_rows, made.num_episodes) == (52, 13)
+        moved = made.observations[1:4, :, 0] - made.observations[0:3, :, 0]
+        np.testing.assert_array_equal(moved, 2 * made.actions[:3].astype(int) - 1)
+    oryx("data make walk/x --env zoo:make --policy 3.npz", 1)
+    assert "cannot act in" in capsys.readouterr().err
+    del sys.modules["walk"], sys.modules["zoo"]
 
 
 def test_what_is_made_is_learned_from_and_acts_again(
@@ -153,7 +177,7 @@ def test_what_is_made_is_learned_from_and_acts_again(
             "cannot act in walk: number of agents: 3 against 2",
         ),
         ("walk/x --env tmaze --policy 2.npz", 1, "cannot act in tmaze: observation width"),
-        ("walk/x --env walk --policy none.npz", 1, "there is no policy file none.npz"),
+        ("walk/x --env walk --policy none.npz", 1, "there is no run at none.npz"),
         ("walk/x --env walk --policy none", 1, "there is no run at none"),
         ("walk/x --env nowhere --policy 2.npz", 1, "there is no environment 'nowhere'"),
         ("walk --env walk --policy 2.npz", 1, "'walk' is no name for a dataset"),

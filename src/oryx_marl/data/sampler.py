@@ -62,7 +62,7 @@ def put_on_device(
     """Copies the dataset to a device, or to several.
 
     64-bit numbers become the 32-bit ones that JAX computes with.
-    Whether a window fits is checked with `check_length`, and again by `sample_windows`.
+    Whether a window fits is checked by `sample_windows`.
     """
     reset = np.zeros(dataset.num_rows, bool)
     reset[dataset.episode_starts] = True

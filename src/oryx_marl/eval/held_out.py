@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.data.dataset import Dataset
-from oryx_marl.data.sampler import DeviceData, check_length, put_on_device, take_windows
+from oryx_marl.data.sampler import DeviceData, put_on_device, take_windows
 from oryx_marl.data.split import Split
 from oryx_marl.eval import metrics
 from oryx_marl.networks.heads import LOG_STD_RANGE
@@ -52,7 +52,6 @@ def _over_seeds(values: Float[np.ndarray, " S"], name: str) -> dict[str, Any] | 
 @partial(jax.jit, static_argnames="algorithm")
 def _score(algorithm: Algorithm, weights: Any, data: DeviceData) -> dict[str, Array]:
     length, size = algorithm.sequence_length, algorithm.batch_size
-    check_length(data.num_rows, length)
     number = -(-data.num_rows // length)
     firsts = jnp.arange(-(-number // size) * size).reshape(-1, size) * length
 

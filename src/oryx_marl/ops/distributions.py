@@ -10,9 +10,10 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 Actions = Shaped[Array, "..."]
 """[*batch] int32 ids, or [*batch, A] float32 vectors."""
 
-EDGE = 1e-6
-"""How close to the bounds of a box, as a share of its half width, a logged action counts as inside:
-exactly at a bound the density of a squashed Normal is not finite."""
+EDGE = 1e-3
+"""How far inside the bounds of a box, as a share of its half width, a logged action is pulled:
+at a bound the density of a squashed Normal is not finite, and near it clipped actions, which many
+logs have, would outweigh all others."""
 AGREEMENT = 0.05
 """Share of a box's width within which two actions count as the same."""
 

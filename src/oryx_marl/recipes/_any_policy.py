@@ -1,34 +1,69 @@
 """Any policy in any environment: whole episodes of it as parts of a dataset."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import jax
 
 from oryx_marl.data.dataset import Dataset
-from oryx_marl.envs.base import Env, HostEnv
+from oryx_marl.envs.adapters.accept import as_env
+from oryx_marl.envs.base import Env, HostEnv, is_host
+from oryx_marl.errors import OryxError
 from oryx_marl.policy.artifact import PolicyArtifact
 from oryx_marl.recipes.base import one_part
 from oryx_marl.rollout.record import record_episodes
+from oryx_marl.runs.folder import load_policy
 
 PART_ROWS = 200_000
 """Steps that are held in memory at a time."""
 
 
+def open_policy(path: Path) -> PolicyArtifact:
+    """The policy of a run or a file, with where it was found."""
+    found = load_policy(path)
+    return replace(found, origin={**found.origin, "run": str(path)}, sha256=found.sha256)
+
+
+def find_env(name: str) -> Env | HostEnv:
+    """The environment of a name, or that of `package.module:make`."""
+    return as_env(name)
+
+
+def require_fit(policy: PolicyArtifact, env: Env | HostEnv, path: Path) -> None:
+    """Raises unless the policy, which is that of `path`, can act in the environment."""
+    if misfits := policy.spec.misfits(env.spec):
+        if is_host(env):
+            env.close()
+        raise OryxError(f"the policy of {path} cannot act in {env.name}: {'; '.join(misfits)}")
+
+
 def record_policy(
-    env: Env | HostEnv, policy: PolicyArtifact, rows: int, seed: int, tell: Callable[[str], None]
+    env: Env | HostEnv,
+    policy: PolicyArtifact,
+    rows: int,
+    seed: int,
+    tell: Callable[[str], None],
 ) -> Iterator[Dataset]:
-    """Whole sampled episodes of one policy, cut after the first with which `rows` are reached."""
-    key, done, weights = jax.random.key(seed), 0, policy.weights_of()
-    about = {**policy.origin, "sha256": policy.sha256}
-    notes = {"policies": [about], "environment_version": getattr(env, "version", None)}
-    while done < rows:
-        arrays, _ = record_episodes(
-            policy.algorithm,
-            env,
-            weights,
-            min(rows - done, PART_ROWS),
-            jax.random.fold_in(key, done),
-        )
-        done += len(arrays["rewards"])
-        tell(f"{done:,} of {rows:,} steps rolled out")
-        yield one_part(env.spec, arrays, **notes)
+    """Whole sampled episodes of the policy's first seed, cut after the first with which `rows` are
+    reached; an environment outside of JAX is closed then."""
+    key, done = jax.random.key(seed), 0
+    notes = {
+        "policies": [{**policy.origin, "sha256": policy.sha256}],
+        "environment_version": getattr(env, "version", None),
+    }
+    try:
+        while done < rows:
+            arrays, _ = record_episodes(
+                policy.algorithm,
+                env,
+                policy.weights_of(),
+                min(rows - done, PART_ROWS),
+                jax.random.fold_in(key, done),
+            )
+            done += len(arrays["rewards"])
+            tell(f"{done:,} of {rows:,} steps rolled out")
+            yield one_part(env.spec, arrays, **notes)
+    finally:
+        if is_host(env):
+            env.close()

@@ -16,10 +16,8 @@ from oryx_marl.data.catalog import Entry
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.vault_view import VaultView
 from oryx_marl.envs import base
-from oryx_marl.envs.adapters.accept import as_env
 from oryx_marl.errors import OryxError, OryxWarning
 from oryx_marl.recipes.base import TRAINING, Recipe, Request
-from oryx_marl.runs.folder import load_policy
 
 ROOM = "recipes"
 SEGMENTS = "segments"
@@ -141,8 +139,8 @@ def make_from_policy(
     if _find_recipe(name):
         raise OryxError(f"'{name}' is made by a recipe of its own; choose another name")
     folder = catalog.new_folder(name, root)
-    acting = load_policy(policy)
-    world = as_env(env, fits=acting.spec)
+    world, acting = _any_policy.find_env(env), _any_policy.open_policy(policy)
+    _any_policy.require_fit(acting, world, policy)
     words = ["--env", env, "--policy", str(policy), "--rows", str(rows), "--seed", str(seed)]
     for file in registry.files():
         words += ["--plugin", str(file)]

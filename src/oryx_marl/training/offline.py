@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from oryx_marl.algorithms.base import Algorithm
-from oryx_marl.data.sampler import DeviceData, check_length, sample_windows
+from oryx_marl.data.sampler import DeviceData, sample_windows
 from oryx_marl.parallel.seeds import over_seeds, seeds_at_once
 from oryx_marl.training.loop import Metrics
 from oryx_marl.training.memory import fit
@@ -21,7 +21,6 @@ class Logged:
     data: DeviceData
 
     def init(self, algorithm: Algorithm, learners: Any, keys: jax.Array) -> tuple[()]:
-        check_length(self.data.num_rows, algorithm.sequence_length)
         return ()
 
     def advance(

@@ -177,7 +177,7 @@ def end_all(terminals: np.ndarray, agent_mask: np.ndarray) -> tuple[np.ndarray, 
 
 def read_state(env: Any) -> np.ndarray | None:
     """The global state, where the environment has one and can tell it now."""
-    with contextlib.suppress(NotImplementedError, AttributeError):
+    with contextlib.suppress(NotImplementedError, AttributeError, OryxError):
         return np.asarray(env.state()).reshape(-1)
     return None
 
