@@ -100,6 +100,41 @@ def test_a_foreign_vault_is_the_view_of_what_is_derived(
     assert_same(VaultView(folder), vault.read(folder))
 
 
+@pytest.mark.parametrize("most_values", [2**20, 40])
+@pytest.mark.parametrize("starts", [STARTS, (0,)])
+def test_a_view_is_stored_like_the_dataset_that_it_is(
+    starts: tuple[int, ...],
+    most_values: int,
+    log: Dataset,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To the byte of metadata.json: hashes, chunks, shapes; also where all rows are one episode."""
+    monkeypatch.setattr("oryx_marl.data._store.BLOCK_BYTES", 1000)
+    monkeypatch.setattr(view, "MOST_VALUES", most_values)
+    final = log.final_observations
+    assert final is not None
+    whole = replace(log, episode_starts=np.array(starts), final_observations=final[: len(starts)])
+    expected = vault.write(whole, tmp_path / "expected")
+    for number, source in enumerate((whole, VaultView(expected))):
+        told: list[int] = []
+        found = vault.write_view(source, tmp_path / str(number), report=told.append)
+        metadata = [(each / "metadata.json").read_bytes() for each in (found, expected)]
+        assert metadata[0] == metadata[1]
+        assert vault.read(found).fingerprint() == whole.fingerprint()
+        assert told == list(range(0, ROWS, view.chunk_rows(whole)))
+    renamed = vault.write_view(whole, tmp_path / "renamed", "new/name", {})
+    assert vault.describe(renamed)["name"] == "new/name"
+    assert vault.describe(renamed)["origin"] == {}
+
+
+def test_a_view_that_turns_out_to_be_damaged_is_not_stored(folder: Path, tmp_path: Path) -> None:
+    damage(folder, "rewards", block=7)
+    with pytest.raises(OryxError, match="SHA-256 differs"):
+        vault.write_view(VaultView(folder), tmp_path / "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.vlt"]
+
+
 def test_no_episode_at_all_is_refused(folder: Path) -> None:
     with pytest.raises(OryxError, match="is empty: it has no logged step"):
         EpisodeSubset(VaultView(folder), np.array([], int))

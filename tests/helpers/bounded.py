@@ -75,10 +75,10 @@ def do_all(log: Path, made: Path) -> None:
     explore(source)
     view.fingerprint(split(source, 0.1, 20).train)
     base.write(view.parts(source), made / "log.parquet", "table")
-    base.write(view.parts(source), made / "vault", "og_marl")
-    vault.write_parts(view.parts(subsample.by_return(VaultView(log), 0.5, 1.0)), made / "best")
+    vault.write_view(source, made / "vault")
+    vault.write_view(subsample.by_return(VaultView(log), 0.5, 1.0), made / "best")
     half = subsample.whole_episodes(VaultView(log), source.num_rows // 2, seed=0)
-    vault.write_parts(view.parts(half), made / "half")
+    vault.write_view(half, made / "half")
 
 
 def all_of_it(folder: Path) -> None:

@@ -1,6 +1,5 @@
 """The commands `oryx data import | export | subsample`."""
 
-import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -97,10 +96,13 @@ class DataExport:
             to = "parquet"
         if to is None:
             raise OryxError(f"say what {self.file} is to be: --to parquet, minari or vault")
-        kind = {"parquet": "table", "minari": "minari", "vault": "og_marl"}[to]
-        parts = views.parts(recipes.view(self.dataset))
+        view = recipes.view(self.dataset)
         with counting("exporting", "steps", errors) as report:
-            base.write(base.watched(parts, report), self.file, kind)
+            if to == "vault":
+                vault.write_view(view, self.file, report=report)
+            else:
+                kind = {"parquet": "table", "minari": "minari"}[to]
+                base.write(base.watched(views.parts(view), report), self.file, kind)
         console.print(f"wrote {self.file}", highlight=False, soft_wrap=True)
 
 
@@ -155,10 +157,7 @@ class DataSubsample:
             "seed": self.seed,
         }
         origin = {**whole.origin, "subsample": told}
-        named = (
-            dataclasses.replace(part, name=self.name, origin=origin) for part in views.parts(found)
-        )
-        vault.write_parts(named, folder)
+        vault.write_view(found, folder, self.name, origin)
         kept, all_ = len(found.episode_starts), len(whole.episode_starts)
         console.print(
             f"kept {kept:,} of {all_:,} episodes, {found.num_rows:,} steps, in {folder}",

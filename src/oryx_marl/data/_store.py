@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorstore as ts
 
-from oryx_marl.data.dataset import to_bytes
+from oryx_marl.data.dataset import ArrayInfo, to_bytes
 
 BLOCK_ROWS = 65_536
 """Rows that are written, and hashed, at a time; fewer where rows are wide."""
@@ -128,7 +128,7 @@ class GrowingArray:
     """A new array in a Store: takes rows in any portions, writes and hashes them in blocks."""
 
     def __init__(
-        self, store: Store, name: str, like: np.ndarray, block_rows: int, level: int
+        self, store: Store, name: str, like: ArrayInfo, block_rows: int, level: int
     ) -> None:
         self._store, self._name, self._level = store, name, level
         self._block_rows = block_rows
@@ -196,9 +196,9 @@ def hash_rows(rows: np.ndarray) -> str:
     return hashlib.sha256(to_bytes(rows)).hexdigest()
 
 
-def choose_block_rows(arrays: Iterable[np.ndarray]) -> int:
+def choose_block_rows(arrays: Iterable[ArrayInfo]) -> int:
     """Rows of which the blocks of all arrays together have at most BLOCK_BYTES: a power of two."""
-    row_bytes = sum(array.nbytes // len(array) for array in arrays)
+    row_bytes = sum(array.row_bytes for array in arrays)
     fitting = max(1, BLOCK_BYTES // max(1, row_bytes))
     return min(BLOCK_ROWS, 1 << (fitting.bit_length() - 1))
 

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ import numpy as np
 
 from oryx_marl.data._foreign import read_foreign
 from oryx_marl.data._store import MOST_ROWS, GrowingArray, Store, choose_block_rows, hash_rows
-from oryx_marl.data.dataset import Dataset
+from oryx_marl.data.dataset import ArrayInfo, Dataset
+from oryx_marl.data.view import View, chunk_rows, chunks
 from oryx_marl.errors import OryxError
 from oryx_marl.types import Spec
 
@@ -54,17 +55,41 @@ def write_parts(parts: Iterable[Dataset], folder: Path, level: int = 3) -> Path:
     Only one part is held at a time. Name and Spec are those of the first part; the origin is that
     of the last, so that a maker can add what is known only at the end.
     """
-    if os.path.lexists(folder):
-        raise OryxError(f"{folder} is there already; remove it or choose another name")
-    draft = _Draft(folder, level)
-    try:
+    with _drafting(folder, level) as draft:
         for part in parts:
             draft.add(part)
             del part  # or it would be held while the next one is made
-        draft.publish()
-    except BaseException:  # also where the user interrupts
-        draft.discard()
-        raise
+    return folder
+
+
+def write_view(
+    view: View,
+    folder: Path,
+    name: str | None = None,
+    origin: dict[str, Any] | None = None,
+    report: Callable[[int], None] = lambda rows: None,
+) -> Path:
+    """Stores a view, like `write`; only a chunk is held at a time, however long an episode is.
+
+    A name and an origin may replace those of the view. `report` is told the rows so far.
+    """
+    if view.num_rows > MOST_ROWS:
+        raise OryxError(
+            f"dataset '{view.name}' has {view.num_rows:,} rows, but {MOST_ROWS:,} is the most that "
+            "can be stored as one"
+        )
+    with _drafting(folder, level=3) as draft:
+        origin = view.origin if origin is None else origin
+        draft.begin(name or view.name, origin, view.spec, view.layout)
+        for chunk in chunks(view):
+            report(chunk.first_row)
+            draft.append(chunk.arrays, len(chunk.is_last))
+        size = chunk_rows(view)
+        for first in range(0, len(view.episode_starts), size):
+            last = min(first + size, len(view.episode_starts))
+            arrays = {"episode_starts": view.episode_starts[first:last]}
+            final = view.read_final(first, last)
+            draft.append(arrays if final is None else {**arrays, "final_observations": final})
     return folder
 
 
@@ -108,6 +133,20 @@ def is_vault(folder: Path) -> bool:
     return has_part and not folder.name.endswith(PARTIAL)
 
 
+@contextlib.contextmanager
+def _drafting(folder: Path, level: int) -> Iterator["_Draft"]:
+    """A draft that is published at the end; whatever goes wrong, nothing is left of it."""
+    if os.path.lexists(folder):
+        raise OryxError(f"{folder} is there already; remove it or choose another name")
+    draft = _Draft(folder, level)
+    try:
+        yield draft
+        draft.publish()
+    except BaseException:  # also where the user interrupts
+        draft.discard()
+        raise
+
+
 class _Draft:
     """A dataset that grows part by part in a folder of another name until it is complete."""
 
@@ -119,30 +158,40 @@ class _Draft:
         self._arrays: dict[str, GrowingArray] = {}
         self._num_parts = 0
         self._block_rows = 0
+        self._layout: Mapping[str, ArrayInfo] = {}
         self._about: dict[str, Any] = {}
 
     def add(self, part: Dataset) -> None:
         """Appends the episodes of a part."""
-        spec = part.spec.to_dict()
-        _require_plain(part.name, "Spec", spec)
-        _require_plain(part.name, "origin", part.origin)
         if self._num_parts == 0:
-            self._about = {"name": part.name, "origin": {}, "spec": spec, "rows": 0}
-            self._block_rows = choose_block_rows(part.arrays().values())
+            self.begin(part.name, part.origin, part.spec, part.layout)
         else:
-            self._require_fit(spec, part.arrays())
+            _require_plain(part.name, "origin", part.origin)
+            self._require_fit(part.spec.to_dict(), part.arrays())
         self._num_parts += 1
         arrays = {**part.arrays(), "episode_starts": self._shift_starts(part)}
+        self.append(arrays, part.num_rows)
+        self._about["origin"] = part.origin
+
+    def begin(
+        self, name: str, origin: dict[str, Any], spec: Spec, layout: Mapping[str, ArrayInfo]
+    ) -> None:
+        """Says what is to be stored."""
+        described = spec.to_dict()
+        _require_plain(name, "Spec", described)
+        _require_plain(name, "origin", origin)
+        self._about = {"name": name, "origin": origin, "spec": described, "rows": 0}
+        self._block_rows = choose_block_rows(layout.values())
+        self._layout = layout
+
+    def append(self, arrays: Mapping[str, np.ndarray], rows: int = 0) -> None:
+        """Adds to some arrays, of which so many rows are logged steps."""
         with self._refusal_explained():
-            store = self._store or self._begin()
+            if self._store is None:
+                self._open()
             for name, array in arrays.items():
-                if name not in self._arrays:
-                    stored_name = {**SHARED_NAMES, **OWN_NAMES}[name]
-                    self._arrays[name] = GrowingArray(
-                        store, stored_name, array, self._block_rows, self._level
-                    )
                 self._arrays[name].append(array)
-        self._about.update(origin=part.origin, rows=self._about["rows"] + part.num_rows)
+        self._about["rows"] += rows
 
     def publish(self) -> None:
         """Completes the dataset and gives it its name."""
@@ -166,13 +215,17 @@ class _Draft:
             self._store.abandon()
             shutil.rmtree(self._partial, ignore_errors=True)
 
-    def _begin(self) -> Store:
-        """Makes the folder and its database."""
+    def _open(self) -> None:
+        """Makes the folder, its database and its arrays."""
         if self._partial.is_dir():  # left behind by a write that was killed
             shutil.rmtree(self._partial)
         self._partial.mkdir(parents=True)
-        self._store = Store(self._partial)
-        return self._store
+        self._store = store = Store(self._partial)
+        for name, info in self._layout.items():
+            stored_name = {**SHARED_NAMES, **OWN_NAMES}[name]
+            self._arrays[name] = GrowingArray(
+                store, stored_name, info, self._block_rows, self._level
+            )
 
     def _shift_starts(self, part: Dataset) -> np.ndarray:
         """Where the episodes of a part start in the whole dataset."""
