@@ -1,7 +1,15 @@
+import json
+
 import numpy as np
 import pytest
 
-from oryx_marl.eval.metrics import marl_eval, mean_interval, summarise
+from oryx_marl.eval.metrics import (
+    evaluation_row,
+    marl_eval,
+    mean_interval,
+    summarise,
+    summarise_scores,
+)
 
 
 def test_interval_by_hand() -> None:
@@ -43,9 +51,52 @@ def test_marl_eval_layout() -> None:
         {"update": 10, "seconds": 1.5, "returns": [[0.0, 1.0], [1.0, 1.0]]},
         {"update": 20, "seconds": 3.0, "returns": [[1.0, 1.0], [0.0, 1.0]]},
     ]
-    found = marl_eval("maze", "expert", "oryx", [3, 4], rows, np.array([[1.0], [0.5]]))
+    found = marl_eval("maze", "expert", "oryx", [3, 4], rows, {"return": np.array([[1.0], [0.5]])})
     seed = found["maze"]["expert"]["oryx"]["seed_4"]
     assert seed["step_0"] == {"step_count": 10, "elapsed_time": 1.5, "return": [1.0, 1.0]}
     assert seed["step_1"]["return"] == [0.0, 1.0]
     assert seed["absolute_metrics"] == {"return": [0.5]}
     assert list(found["maze"]["expert"]["oryx"]) == ["seed_3", "seed_4"]
+
+
+SCORES = {
+    "return": np.array([[1.0, 2.0], [3.0, 4.0]], np.float32),
+    "length": np.array([[5, 5], [5, 5]], np.int32),
+    "success rate": np.array([[0.0, 1.0], [np.nan, 1.0]], np.float32),
+}
+
+
+def test_metrics_of_the_environment_stand_beside_the_return() -> None:
+    """A metric that was not reported is None, as JSON has no NaN."""
+    row = evaluation_row(10, 1.23456, SCORES)
+    assert row == {
+        "update": 10,
+        "seconds": 1.235,
+        "returns": [[1.0, 2.0], [3.0, 4.0]],
+        "metrics": {"success rate": [[0.0, 1.0], [None, 1.0]]},
+    }
+    assert "metrics" not in evaluation_row(10, 1.0, {"return": SCORES["return"]})
+    found = marl_eval("maze", "expert", "oryx", [3, 4], [row], SCORES)
+    seed = found["maze"]["expert"]["oryx"]["seed_3"]
+    assert seed["step_0"] == {
+        "step_count": 10,
+        "elapsed_time": 1.235,
+        "return": [1.0, 2.0],
+        "success rate": [0.0, 1.0],
+    }
+    assert seed["absolute_metrics"] == {"return": [1.0, 2.0], "success rate": [0.0, 1.0]}
+    json.loads(json.dumps(found), parse_constant=pytest.fail)
+
+
+def test_episodes_that_do_not_report_do_not_count() -> None:
+    summary = summarise_scores(SCORES, "return")
+    assert summary["per_seed"] == [1.5, 3.5]
+    assert "reported_share" not in summary
+    assert "length" not in summary["metrics"]
+    success = summary["metrics"]["success rate"]
+    assert success["per_seed"] == [0.5, 1.0]
+    assert success["mean"] == 0.75
+    assert success["reported_share"] == 0.75
+    assert 0 <= success["low"] <= success["high"] <= 1
+    unknown = summarise(np.full((2, 3), np.nan), "success rate")
+    assert (unknown["mean"], unknown["low"], unknown["per_seed"]) == (None, None, [None, None])

@@ -96,3 +96,69 @@ class Dying(Meet):
         if self._count == 2:
             os._exit(3)
         return super().step(actions)
+
+
+class Relay:
+    """Three runners of unequal sight; runner k leaves after k + 2 steps, the last by the clock.
+
+    Discrete actions begin with 1; 'a' has two of them, of which the second is illegal, the others
+    have three. Whether the relay was won is told at the end alone.
+    """
+
+    metadata: dict = {"name": "relay"}  # noqa: RUF012
+
+    def __init__(self) -> None:
+        self.possible_agents = ["a", "b", "c"]
+        self.agents: list[str] = []
+        self.acted: list[dict] = []
+
+    def observation_space(self, agent: str) -> Any:
+        seen = spaces.Box(0, 99, (self.possible_agents.index(agent) + 1,), np.int16)
+        mask = spaces.Box(0, 1, (3,), np.int8)
+        return spaces.Dict({"observation": seen, "action_mask": mask}) if agent == "b" else seen
+
+    def action_space(self, agent: str) -> Any:
+        return spaces.Discrete(2 if agent == "a" else 3, start=1)
+
+    def state(self) -> np.ndarray:
+        return np.array([self._count, self._seed], np.float64)
+
+    def reset(self, seed: int | None = None, options: Any = None) -> Any:
+        self._count, self._seed, self.agents = 0, seed, list(self.possible_agents)
+        return self._see(self.agents), self._tell(self.agents)
+
+    def step(self, actions: Any) -> Any:
+        assert set(actions) == set(self.agents)
+        self.acted.append(dict(actions))
+        before, self._count = self.agents, self._count + 1
+        out = {agent: self._count >= place + 2 for place, agent in enumerate("abc")}
+        self.agents = [agent for agent in before if not out[agent]]
+        return (
+            self._see(before),
+            {agent: float(self._count) + (agent == "c") for agent in before},
+            {agent: out[agent] and agent != "c" for agent in before},
+            {agent: out[agent] for agent in before},
+            self._tell(before),
+        )
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def _see(self, agents: list[str]) -> Any:
+        found: dict[str, Any] = {}
+        for agent in agents:
+            found[agent] = np.full(self.possible_agents.index(agent) + 1, self._count, np.int16)
+            if agent == "b":
+                mask = np.array([0, 1, 1], np.int8)
+                found[agent] = {"observation": found[agent], "action_mask": mask}
+        return found
+
+    def _tell(self, agents: list[str]) -> Any:
+        infos: dict[str, dict] = {agent: {"text": "x", "odd": np.nan} for agent in agents}
+        if "a" in infos:
+            infos["a"]["action_mask"] = np.array([1, 0], np.int8)
+        if self._count == 2:
+            infos["b"]["halfway"] = np.float32(7)
+        if self._count == 4:
+            infos["c"] |= {"won": True, "length": 99}
+        return infos

@@ -99,8 +99,8 @@ def test_vectorised_seeds_learn_the_same(data: DeviceData, learner: oryx.Oryx) -
 def test_resumed_run_equals_an_unbroken_one(
     data: DeviceData, learner: oryx.Oryx, tmp_path: Path
 ) -> None:
-    def evaluate(weights: object, update: int) -> np.ndarray:
-        return np.full((2, 3), update / 100)
+    def evaluate(weights: object, update: int) -> dict[str, np.ndarray]:
+        return {"return": np.full((2, 3), update / 100), "near": np.full((2, 3), 0.5)}
 
     whole = loop.train(learner, Logged(data), settings(30), begin(tmp_path / "a"), evaluate)
     run = begin(tmp_path / "b")
@@ -112,7 +112,9 @@ def test_resumed_run_equals_an_unbroken_one(
     assert same(whole, resumed)
     lines = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
     assert [line["update"] for line in lines] == [5, 10, 15, 20, 25, 30]
-    assert [row.update for row in run.rows(Evaluation)] == [10, 20, 30]
+    rows = list(run.rows(Evaluation))
+    assert [row.update for row in rows] == [10, 20, 30]
+    assert all(row.metrics == {"near": [[0.5] * 3] * 2} for row in rows)
     assert checkpoint.updates(run.checkpoints) == [20, 30]
 
 
@@ -122,9 +124,9 @@ def test_best_weights_are_kept_per_seed(
     table = {10: [0.9, 0.1], 20: [0.2, 0.8]}
     kept = {}
 
-    def evaluate(weights: object, update: int) -> np.ndarray:
+    def evaluate(weights: object, update: int) -> dict[str, np.ndarray]:
         kept[update] = jax.tree.map(np.asarray, weights)
-        return np.array([[value] * 4 for value in table[update]])
+        return {"return": np.array([[value] * 4 for value in table[update]])}
 
     state = loop.train(learner, Logged(data), settings(20), begin(tmp_path), evaluate)
     np.testing.assert_allclose(state.best_return, [0.9, 0.8])

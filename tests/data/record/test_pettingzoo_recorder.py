@@ -10,6 +10,8 @@ import pytest
 
 from oryx_marl.data import vault
 from oryx_marl.data.record.pettingzoo import Recorder, record
+from oryx_marl.envs import base, to_pettingzoo
+from oryx_marl.envs.tmaze import TMaze
 from oryx_marl.errors import OryxError
 
 with warnings.catch_warnings():
@@ -148,6 +150,48 @@ def test_continuous_actions_and_an_unfinished_episode() -> None:
     assert part.num_episodes == 2
 
 
+def test_the_environment_is_named_so_that_data_can_be_scored(tmp_path: Path) -> None:
+    env = to_pettingzoo("tmaze")
+    recorder = Recorder(env, environment="tmaze", environment_config={"time_limit": 20})
+    seen, _ = recorder.reset(seed=0)
+    while recorder.agents:
+        chosen = {agent: int(seen[agent]["action_mask"].argmax()) for agent in recorder.agents}
+        seen, *_ = recorder.step(chosen)
+    vault.write_parts(recorder.parts("maze/mine"), tmp_path / "mine")
+    spec = vault.read(tmp_path / "mine").spec
+    assert base.make(spec) == TMaze()
+    assert not base.make(spec).spec.misfits(spec)
+    assert Recorder(env).spec.environment == ""
+
+
+class Halves(Relay):
+    """In the last step one agent has ended, the other is cut off, and the third is long gone."""
+
+    def step(self, actions: Any) -> Any:
+        seen, rewards, ends, cuts, infos = super().step(actions)
+        if self._step == 3:
+            ends, cuts = {"b": True, "c": False}, {"b": True, "c": True}
+            self.agents = []
+        return seen, rewards, ends, cuts, infos
+
+
+def test_everybody_ends_in_one_way() -> None:
+    recorder = Recorder(Halves())
+    recorder.reset()
+    while recorder.agents:
+        recorder.step(dict.fromkeys(recorder.agents, 0))
+    (part,) = recorder.parts("relay/halves")
+    assert part.num_rows == 3
+    assert part.terminals[-1].tolist() == [False, True, False]
+    assert part.truncations[-1].tolist() == [True, False, True]
+
+
+def test_bounds_hold_the_actions_of_all_agents() -> None:
+    env = Relay(has_masks=False)
+    env.action_space = lambda agent: spaces.Box(-ord(agent), 1, (2,))  # type: ignore[method-assign]
+    assert Recorder(env).spec.action.low == (-99.0, -99.0)
+
+
 def test_what_cannot_be_recorded_is_named() -> None:
     with pytest.raises(OryxError, match="nothing was recorded"):
         list(Recorder(Relay()).parts("a/b"))
@@ -159,4 +203,8 @@ def test_what_cannot_be_recorded_is_named() -> None:
         Recorder(odd)
     odd.action_space = lambda agent: spaces.Box(-1, 1, (1 + (agent == "a"),))  # type: ignore[method-assign]
     with pytest.raises(OryxError, match="boxes of several sizes"):
+        Recorder(odd)
+    odd = Relay()
+    odd.observation_space = lambda agent: spaces.Dict({"eyes": spaces.Discrete(2)})  # type: ignore[method-assign]
+    with pytest.raises(OryxError, match="a sees a dict of eyes; one entry must be 'observation'"):
         Recorder(odd)

@@ -1,5 +1,6 @@
 """Our environments behind PettingZoo's parallel API."""
 
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -13,6 +14,12 @@ from oryx_marl.errors import OryxError
 from oryx_marl.types import Step
 
 RENDER_MODES = ("rgb_array", "ansi")
+
+
+@lru_cache(maxsize=16)
+def _compile(env: Env) -> tuple[Any, Any]:
+    """Reset and step, compiled once for all environments that are equal."""
+    return jax.jit(env.reset), jax.jit(env.step)
 
 
 class PettingZoo(ParallelEnv):
@@ -32,7 +39,7 @@ class PettingZoo(ParallelEnv):
         self.metadata = {"name": env.name, "render_modes": [*RENDER_MODES]}
         self.possible_agents = [*env.spec.agents]
         self.agents: list[str] = []
-        self._reset, self._step = jax.jit(env.reset), jax.jit(env.step)
+        self._reset, self._step = _compile(env)
         self._last: Any = None
         self._key = jax.random.key(np.random.SeedSequence().generate_state(1)[0])
         dtype = jax.eval_shape(env.reset, self._key)[1].observation.features.dtype

@@ -42,7 +42,8 @@ class Countdown:
             state.step_count == 0,
             state.step_count,
         )
-        return Step(observation, rewards, ended & (state.length % 2 == 0), ended)
+        metrics = {"steps so far": state.step_count, "is even": state.step_count % 2 == 0}
+        return Step(observation, rewards, ended & (state.length % 2 == 0), ended, None, metrics)
 
     def render_text(self, state: Any) -> str:
         return str(state)
@@ -96,3 +97,22 @@ def test_policies_are_shown_the_rewards_of_the_step_before() -> None:
     trace = rollout.trace(Countdown(), policy, jax.random.key(0), 3)
     np.testing.assert_array_equal(trace.actions[0], np.zeros((3, 2)))
     np.testing.assert_array_equal(trace.actions[1], [[1, 3]] * 3)
+
+
+def test_metrics_are_those_of_the_last_step() -> None:
+    """An environment goes on being stepped after its end; what it says then does not count."""
+    episodes = rollout.play(Countdown(), counting_policy(), jax.random.key(0), 50)
+    lengths = np.asarray(episodes.lengths)
+    assert len(set(lengths.tolist())) > 3
+    np.testing.assert_array_equal(episodes.metrics["steps so far"], lengths)
+    np.testing.assert_array_equal(episodes.metrics["is even"], lengths % 2 == 0)
+    assert episodes.metrics["is even"].dtype == jnp.float32
+
+
+def test_a_metric_cannot_be_called_return() -> None:
+    class Boasting(Countdown):
+        def _step(self, state: State, rewards: jax.Array) -> Step:
+            return super()._step(state, rewards)._replace(metrics={"return": jnp.float32(1)})
+
+    with pytest.raises(OryxError, match="reports a metric 'return'"):
+        rollout.play(Boasting(), counting_policy(), jax.random.key(0), 1)
