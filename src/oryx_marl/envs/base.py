@@ -65,6 +65,10 @@ class Env(Protocol):
         """A picture of the state, uint8 [height, width, 3]."""
         ...
 
+    def __hash__(self) -> int:
+        """Environments of equal settings are equal, so that they share compiled code."""
+        ...
+
 
 class HostEnv(Protocol):
     """E environments of one kind outside JAX, stepped together; numpy in and out.

@@ -16,6 +16,10 @@ from oryx_marl.types import Step
 RENDER_MODES = ("rgb_array", "ansi")
 
 
+class NoStateError(OryxError, NotImplementedError):
+    """What PettingZoo's environments raise that have no global state."""
+
+
 @lru_cache(maxsize=16)
 def _compile(env: Env) -> tuple[Any, Any]:
     """Reset and step, compiled once for all environments that are equal."""
@@ -26,7 +30,8 @@ class PettingZoo(ParallelEnv):
     """One episode at a time, compiled, with agents by name.
 
     An observation is {"observation": features, "action_mask": int8, 1 where an action is legal};
-    continuous actions have no mask. Agents leave when they are terminated or truncated.
+    continuous actions have no mask. Agents leave when they are terminated or truncated. What the
+    environment reports as metrics is in the infos of every agent.
     """
 
     def __init__(self, env: Env, render_mode: str | None = None) -> None:
@@ -65,7 +70,7 @@ class PettingZoo(ParallelEnv):
         self.agents = [*self.possible_agents]
         self._state, step = self._reset(self._next_key())
         self._last = jax.device_get(step)
-        return self._observe(self._last), {agent: {} for agent in self.agents}
+        return self._observe(self._last), self._inform(self._last)
 
     def step(self, actions: dict[str, Any]) -> tuple[dict, dict, dict, dict, dict]:
         """Everybody acts; for agents that have left any legal action is taken."""
@@ -91,7 +96,7 @@ class PettingZoo(ParallelEnv):
         terminations = self._by_agent(self._last.terminal)
         truncations = self._by_agent(self._last.truncated)
         seen: dict[str, Any] = self._observe(self._last)
-        infos: dict[str, dict] = {agent: {} for agent in self.agents}
+        infos = self._inform(self._last)
         self.agents = [a for a in self.agents if not (terminations[a] or truncations[a])]
         return seen, rewards, terminations, truncations, infos
 
@@ -99,7 +104,7 @@ class PettingZoo(ParallelEnv):
         """The global state, for training alone."""
         state = self._require_reset().state
         if state is None:
-            raise OryxError(f"environment '{self.env.name}' has no global state")
+            raise NoStateError(f"environment '{self.env.name}' has no global state")
         return state
 
     def render(self) -> np.ndarray | str | None:
@@ -148,6 +153,11 @@ class PettingZoo(ParallelEnv):
             if self.env.spec.action.kind == "discrete":
                 found[agent]["action_mask"] = step.observation.legal[index].astype(np.int8)
         return found
+
+    def _inform(self, step: Step) -> dict[str, dict]:
+        """The environment's metrics, the same for every agent that is still here."""
+        metrics = {name: value.item() for name, value in step.metrics.items()}
+        return {agent: dict(metrics) for agent in self.agents}
 
     def _make_observation_space(self, size: int, dtype: Any) -> spaces.Dict:
         low, high = self.env.feature_range
