@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from oryx_marl.policy.player import Player
     from oryx_marl.types import ActionSpace, Spec
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "ActionSpace",

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import oryx_marl
 from oryx_marl import provenance, recipes, registry
 from oryx_marl.data import catalog, vault
 from oryx_marl.errors import OryxError
@@ -69,7 +70,7 @@ def test_make_open_and_list(family, tmp_path):
         "recipe": "game/good",
         "description": "a good one",
         "seed": 4,
-        "version": "0.1.0",
+        "version": oryx_marl.__version__,
         "environment": "",
         "environment_version": None,
         "environment_config": {},

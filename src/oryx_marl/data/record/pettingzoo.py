@@ -9,10 +9,12 @@ PettingZoo itself is not needed here. Agents may come and go; legal actions are 
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from oryx_marl.data import catalog, vault
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.envs.adapters import convert
 from oryx_marl.errors import OryxError
@@ -83,6 +85,10 @@ class Recorder:
         if convert.is_over(layout, ended, before.agent_mask, self._env.agents):
             self._close()
         return result
+
+    def save(self, name: str, root: Path | None = None) -> Path:
+        """Stores the episodes that have ended as the dataset of a name, such as mine/first."""
+        return vault.write_parts(self.parts(name), catalog.new_folder(name, root))
 
     def parts(self, name: str) -> Iterator[Dataset]:
         """The episodes that have ended, some thousand steps at a time."""
