@@ -12,23 +12,26 @@ from oryx_marl.types import ActionSpace, Observation, Spec, Step
 ENV = TMaze()
 
 
-def counting_policy(batch: int) -> Policy:
+def counting_policy(spec: Spec) -> Policy:
     """Legal actions at random; its memory counts the steps since an episode began."""
 
-    def step(
-        carry: jax.Array, observation: Observation, key: jax.Array
+    def act(
+        carry: jax.Array, observation: Observation, noise: jax.Array
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
         count = jnp.where(observation.reset, 0, carry) + 1
-        actions = jax.random.categorical(key, jnp.where(observation.legal, 0.0, -1e9))
+        actions = jnp.where(observation.legal, noise, -1).argmax(axis=-1)
         return count, actions.astype(jnp.int32), count
 
-    return Policy(lambda size: jnp.zeros(size, jnp.int32), step)
+    def draw_noise(key: jax.Array, batch: int) -> jax.Array:
+        return jax.random.uniform(key, (batch, spec.num_agents, spec.action.size))
+
+    return Policy(lambda size: jnp.zeros(size, jnp.int32), act, draw_noise)
 
 
 def test_collect_goes_on_where_it_stopped() -> None:
     """Two roll-outs of 15 steps are one of 30: memory and episodes cross the border."""
     batch = 64
-    policy = counting_policy(batch)
+    policy = counting_policy(ENV.spec)
     actors = begin(ENV, policy, jax.random.key(0), batch)
     go_on = jax.jit(lambda actors, key: collect(ENV, policy, actors, key, 15))
     middle, before, _ = go_on(actors, jax.random.key(1))
@@ -92,7 +95,8 @@ class Tickets:
 
 def test_starts_drawn_in_advance_are_used_once() -> None:
     batch, length = 16, 12
-    env, policy = Tickets(), counting_policy(batch)
+    env = Tickets()
+    policy = counting_policy(env.spec)
     actors = begin(env, policy, jax.random.key(0), batch)
     tickets = []
     for number in range(2):
@@ -121,6 +125,6 @@ def test_the_parts_of_a_checkpoint_keep_their_names() -> None:
         "latest_return",
         "latest_ended",
     )
-    actors = begin(ENV, counting_policy(3), jax.random.key(0), 3)
+    actors = begin(ENV, counting_policy(ENV.spec), jax.random.key(0), 3)
     assert actors.global_state is not None
     assert [x.shape for x in actors[2:]] == [(3, 10), (3,), (3,), (), ()]

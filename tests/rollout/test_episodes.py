@@ -52,14 +52,18 @@ class Countdown:
         return np.zeros((1, 1, 3), np.uint8)
 
 
+def no_noise(key: jax.Array, batch: int) -> jax.Array:
+    return jnp.zeros((batch, 2, 2))
+
+
 def counting_policy() -> Policy:
     """Its memory counts steps since the reset; agents act on it."""
 
-    def step(carry: jax.Array, observation: Observation, key: jax.Array):
+    def act(carry: jax.Array, observation: Observation, noise: jax.Array):
         carry = jnp.where(observation.reset, 0, carry) + 1
         return carry, jnp.stack([carry % 2, carry % 2], axis=1), None
 
-    return Policy(lambda batch: jnp.full(batch, 99), step)
+    return Policy(lambda batch: jnp.full(batch, 99), act, no_noise)
 
 
 def test_every_environment_gives_one_whole_episode() -> None:
@@ -89,11 +93,11 @@ def test_no_limit_is_refused() -> None:
 def test_policies_are_shown_the_rewards_of_the_step_before() -> None:
     """None in the first step of an episode, 1 and 3 in all others."""
 
-    def step(carry: jax.Array, observation: Observation, key: jax.Array):
+    def act(carry: jax.Array, observation: Observation, noise: jax.Array):
         assert observation.last_rewards is not None
         return carry, observation.last_rewards.astype(jnp.int32), None
 
-    policy = Policy(lambda batch: jnp.zeros(batch), step)
+    policy = Policy(lambda batch: jnp.zeros(batch), act, no_noise)
     trace = rollout.trace(Countdown(), policy, jax.random.key(0), 3)
     np.testing.assert_array_equal(trace.actions[0], np.zeros((3, 2)))
     np.testing.assert_array_equal(trace.actions[1], [[1, 3]] * 3)

@@ -77,7 +77,7 @@ def telling_policy(traces: list[int]) -> Policy:
     """Acts by what it is told: steps it remembers, steps it is told of, rewards; all in one."""
 
     @jax.jit
-    def step(carry: jax.Array, observation: Observation, key: jax.Array) -> Any:
+    def act(carry: jax.Array, observation: Observation, noise: jax.Array) -> Any:
         traces.append(len(observation.reset))  # once for each compilation
         carry = jnp.where(observation.reset, 0, carry) + 1
         assert observation.last_rewards is not None
@@ -86,7 +86,7 @@ def telling_policy(traces: list[int]) -> Policy:
         same = carry == observation.step_count + 1
         return carry, jnp.stack([carry, 10 * told + same], axis=1).astype(jnp.int32), None
 
-    return Policy(lambda batch: jnp.full(batch, 50), step)
+    return Policy(lambda batch: jnp.full(batch, 50), act, lambda key, batch: jnp.zeros(batch))
 
 
 @pytest.mark.parametrize(("num_envs", "episodes"), [(4, 25), (8, 3), (1, 2)])
@@ -120,7 +120,11 @@ def test_an_episode_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(host, "MOST_STEPS", 30)
     env = ParallelEnvs(Endless, 2)
-    policy = Policy(lambda batch: (), lambda c, o, key: (c, np.zeros((2, 2, 1)), None))
+    policy = Policy(
+        lambda batch: (),
+        lambda carry, observation, noise: (carry, np.zeros((2, 2, 1)), None),
+        lambda key, batch: jnp.zeros(batch),
+    )
     with pytest.raises(OryxError, match=r"'meet' has 30 steps and no end.*episode limit"):
         host.play(env, policy, KEY, 2)
 
@@ -130,12 +134,12 @@ class Seeker:
     """Walks towards its target, by a share of the way (its weight) and some noise."""
 
     def policy(self, weights: jax.Array, greedy: bool = False) -> Policy:
-        def step(carry: Any, observation: Observation, key: jax.Array) -> Any:
+        def act(carry: Any, observation: Observation, noise: jax.Array) -> Any:
             way = (observation.features[..., 1] - observation.features[..., 0]) / toy_parallel.REACH
-            noise = 0.0 if greedy else 0.3 * jax.random.normal(key, way.shape)
-            return carry, jnp.clip(weights * way + noise, -1, 1)[..., None], None
+            chosen = weights * way + (0.0 if greedy else 0.3) * noise
+            return carry, jnp.clip(chosen, -1, 1)[..., None], None
 
-        return Policy(lambda batch: (), step)
+        return Policy(lambda batch: (), act, lambda key, batch: jax.random.normal(key, (batch, 2)))
 
 
 def test_the_same_game_in_and_outside_jax_scores_the_same() -> None:
