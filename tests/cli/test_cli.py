@@ -269,7 +269,7 @@ def test_unwritable_and_unfitting(finished: Path, cache: dict[str, str]) -> None
     path.write_text(json.dumps(spec))
     done = oryx(["eval", "runs/other"], finished, cache)
     assert done.returncode == 1
-    assert "does not fit" in done.stderr
+    assert "spec.json is damaged: its checksum differs" in done.stderr
 
 
 def test_faulty_data_is_refused_or_trained_around(finished: Path, cache: dict[str, str]) -> None:

@@ -21,6 +21,7 @@ from oryx_marl.runs.checkpoint import Checkpoint
 from oryx_marl.runs.documents import WEIGHTS, Row, RunConfig, SpecDocument, hash_spec
 from oryx_marl.runs.sealed import Document, DocumentError
 from oryx_marl.trees import unflatten
+from oryx_marl.types import Spec
 
 D = TypeVar("D", bound=Document)
 R = TypeVar("R", bound=Row)
@@ -154,6 +155,11 @@ class Run:
         self._require_which(which)
         if not self.folder.is_dir():
             raise OryxError(f"there is no run at {self.folder}")
+        config, spec = self.read(RunConfig), self.read(SpecDocument).spec
+        if config.spec_sha256 != hash_spec(spec):
+            raise OryxError(
+                f"{self.folder / SpecDocument.file} does not fit this run: it was altered"
+            )
         path, newest = self._policy_path(which), self.newest_update()
         if path.is_file():
             try:
@@ -162,16 +168,12 @@ class Run:
                 if newest is None:
                     raise
                 raise OryxError(f"{error}; remove it, and the checkpoint is used") from error
-            if newest in (None, found.origin.get("update")):
+            if newest in (None, found.origin.get("update")) and found.spec == spec:
                 return found
-        return self._restore_policy(which)
+        return self._restore_policy(which, config, spec)
 
-    def _restore_policy(self, which: str) -> PolicyArtifact:
-        config, spec = self.read(RunConfig), self.read(SpecDocument).spec
-        if config.spec_sha256 != hash_spec(spec):
-            raise OryxError(
-                f"{self.folder / SpecDocument.file} does not fit this run: it was altered"
-            )
+    def _restore_policy(self, which: str, config: RunConfig, spec: Spec) -> PolicyArtifact:
+        """From the newest checkpoint, of which only the arrays of the policy are read."""
         module = registry.load("algorithms", config.algorithm)
         algorithm = module.make(configs.from_dict(module.Config, config.config), spec)
         part = "learners" if which == "last" else "best"
