@@ -1,17 +1,15 @@
 """A trained policy called from plain Python, with no environment anywhere."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import oryx_marl
 from oryx_marl import experiment
 from oryx_marl.algorithms import bc
-from oryx_marl.algorithms.base import Policy
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.envs.adapters.to_pettingzoo import PettingZoo
 from oryx_marl.envs.tmaze import TMaze
@@ -131,34 +129,24 @@ def test_our_own_pettingzoo_environment_is_played(tmp_path: Path) -> None:
             seen, *_ = env.step(player.act(seen))
 
 
-@dataclass(frozen=True)
-class Drive:
-    """A policy for boxes: every agent does what it sees, times its weight."""
-
-    config: bc.Config
-    spec: Spec
-
-    def policy(self, weights: Any, greedy: bool = False) -> Policy:
-        def step(carry: Any, observation: Any, key: Any) -> Any:
-            return carry, weights * observation.features[..., :2], None
-
-        return Policy(lambda batch: (), step)
-
-
 def test_actions_of_a_box_are_floats() -> None:
-    box = ActionSpace("box", 2, (-1.0, -1.0), (1.0, 1.0))
+    box = ActionSpace("box", 2, (-1.0, 0.0), (1.0, 4.0))
     spec = Spec("", ("truck", "crane"), (2, 3), box)
-    weights = np.full((2, 1), 0.5, np.float32)
-    drive: Any = Drive(bc.Config(), spec)
-    player = Player(PolicyArtifact("bc", drive, spec, weights, (4, 5), {}), seed=5)
-    by_place = player.act([[1, -1], [0.5, 0, 9]])
-    assert by_place.dtype == np.float32
-    np.testing.assert_allclose(by_place, [[0.5, -0.5], [0.25, 0]])
-    by_name = player.act({"crane": {"observation": [0.5, 0, 9]}})
-    assert set(by_name) == {"crane"}
-    np.testing.assert_allclose(by_name["crane"], [0.25, 0])
+    algorithm = bc.make(bc.Config(network=RecurrentConfig(8, 8)), spec)
+    keys = jax.vmap(jax.random.key)(jnp.arange(2))
+    weights = jax.device_get(jax.vmap(algorithm.make_network)(keys))
+    policy = PolicyArtifact("bc", algorithm, spec, weights, (4, 5), {})
+    seen = [[1, -1], [0.5, 0, 9]]
+    by_place = Player(policy, seed=5).act(seen)
+    assert (by_place.dtype, by_place.shape) == (np.float32, (2, 2))
+    assert (np.array(box.low) <= by_place).all()
+    assert (by_place <= np.array(box.high)).all()
+    player = Player(policy, seed=5)
+    by_name = player.act({"truck": seen[0], "crane": {"observation": seen[1]}})
+    np.testing.assert_array_equal([by_name["truck"], by_name["crane"]], by_place)
+    assert not np.array_equal(Player(policy, seed=4).act(seen), by_place)
     with pytest.raises(OryxError, match="actions of a box have no mask"):
-        player.act([[1, -1], [0.5, 0, 9]], action_mask=[[1, 1], [1, 1]])
+        player.act(seen, action_mask=[[1, 1], [1, 1]])
 
 
 @pytest.mark.parametrize(
