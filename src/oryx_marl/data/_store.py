@@ -16,7 +16,7 @@ BLOCK_ROWS = 65_536
 BLOCK_BYTES = 2**27
 """Most that the blocks of all arrays together have."""
 CHUNK_BYTES = 2**20
-COMMIT_BYTES = 2**28
+COMMIT_BYTES = 2**27
 """Most that is held back to be written in one go: few files, bounded memory."""
 GROWING_ROWS = 10**13
 """Length that flashbax gives the time axis, so that it can append; the index says what is used."""

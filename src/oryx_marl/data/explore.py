@@ -122,8 +122,10 @@ class Coverage:
         return np.uint64(2 ** (64 - self._halvings) - 1)
 
     def _merge(self) -> None:
-        self._kept = np.unique(np.concatenate([self._kept, *self._new]))
+        kept = np.concatenate([self._kept, *self._new])
         self._new, self._num_new = [], 0
+        kept.sort()  # np.unique may use a hash table, which takes several times the memory
+        self._kept = kept[np.append(True, kept[1:] != kept[:-1])[: kept.size]]
         while self._kept.size > MOST_HASHES:
             self._halvings += 1
             self._kept = self._kept[self._kept <= self._largest]

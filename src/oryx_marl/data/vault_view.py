@@ -17,7 +17,7 @@ from oryx_marl.types import Spec
 
 PIECE_BYTES = 2**23
 """Bytes that are hashed at a time where an array is verified before it is read."""
-CACHE_BYTES = 2**26
+CACHE_BYTES = 2**25
 """Decoded chunks that are kept, since the next rows often lie in the same ones."""
 
 
