@@ -16,8 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from oryx_marl.runs.documents import Evaluation, MetricRow, RunConfig, SpecDocument, Summary
-
 from documents import insert
 from oryx_marl import recipes
 from oryx_marl.bench import published
@@ -27,6 +25,7 @@ from oryx_marl.policy import artifact
 from oryx_marl.recipes import _policies
 from oryx_marl.recipes._policies import KEPT
 from oryx_marl.recipes.base import TRAINING
+from oryx_marl.runs.documents import Evaluation, MetricRow, RunConfig, SpecDocument, Summary
 from oryx_marl.runs.folder import Run
 
 RESULTS = Path(__file__).parent.parent / "results"

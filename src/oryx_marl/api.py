@@ -262,7 +262,7 @@ def _open(algorithm: str, data: Dataset | Env | str | Path) -> Dataset | Env:
     if not isinstance(data, str | Path):
         return data
     if experiment.is_online(algorithm):
-        return envs.make_named(str(data))
+        return envs.require_jax(envs.make_named(str(data)), f"'{algorithm}', an online learner,")
     return recipes.open(data)
 
 

@@ -48,7 +48,8 @@ def test_runs_are_called_by_the_scenario(tmp_path):
     env = base.make_named("con-7x7x5a")
     work = experiment.Experiment("sable", sable.Config(), env, tmp_path)
     assert work.task == "con-7x7x5a"
-    assert work.describe()["dataset"] == "con-7x7x5a"
+    algorithm = experiment.make_algorithm("sable", sable.Config(), env.spec)
+    assert experiment.describe(work, algorithm).dataset == "con-7x7x5a"
 
 
 @pytest.mark.parametrize(("name", "package"), [("connector", "jumanji"), ("smax", "jaxmarl")])

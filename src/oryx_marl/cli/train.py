@@ -171,7 +171,8 @@ class _TrainOnline(_Train):
         base.find(self.env)  # refuses an unknown name before any work
 
     def run(self) -> None:
-        env = base.make_named(self.env)
+        what = f"'{self.algorithm}', an online learner,"
+        env = base.require_jax(base.make_named(self.env), what)
         config = self.config  # type: ignore[attr-defined]
         algorithm = experiment.make_algorithm(self.algorithm, config, env.spec)
         per_update = algorithm.batch_size * algorithm.sequence_length

@@ -122,14 +122,14 @@ def require_jax(env: Env | HostEnv, what: str) -> Env:
     return env  # type: ignore[return-value]
 
 
-def make(spec: Spec) -> Env:
-    """The environment that a Spec describes."""
+def make(spec: Spec) -> Env | HostEnv:
+    """The environment that a Spec describes; families outside JAX make a HostEnv."""
     if not spec.environment:
         raise OryxError("this data comes from no environment we know, so nothing can be rolled out")
     return registry.load("envs", spec.environment).make(**spec.environment_config)
 
 
-def make_named(name: str) -> Env:
+def make_named(name: str) -> Env | HostEnv:
     """The environment of a scenario's name, such as con-15x15x23a, or a family's default one."""
     family, config = find(name)
     return registry.load("envs", family).make(**config)

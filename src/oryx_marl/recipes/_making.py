@@ -185,7 +185,8 @@ def _label(part: Dataset, name: str, origin: dict[str, Any]) -> Dataset:
     }
     if "environment_version" not in part.origin:
         made = base.make(spec) if spec.environment else None
-        environment["environment_version"] = None if made is None else made.version
+        # An environment outside JAX has no version of its own.
+        environment["environment_version"] = getattr(made, "version", None)
     return replace(part, name=name, origin={**origin, **environment, **part.origin})
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from oryx_marl.algorithms import sable
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.envs import base
+from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.sable import NetworkConfig
 from oryx_marl.recipes._policies import KEPT, MOMENTS, find, record_training, roll_out
@@ -62,7 +63,7 @@ def make(scenario: str, training: Training) -> dict[str, Recipe]:
 
 def _record(scenario: str, training: Training, request: Request) -> Iterator[Dataset]:
     config = replace(CONFIG, learning_rate=training.learning_rate)
-    return record_training(base.make_named(scenario), config, request, training.steps)
+    return record_training(_make(scenario), config, request, training.steps)
 
 
 def _act(scenario: str, request: Request) -> Iterator[Dataset]:
@@ -74,7 +75,7 @@ def _act(scenario: str, request: Request) -> Iterator[Dataset]:
             f"there is no trained policy of {scenario} yet; make {scenario}/replay first, or train "
             f"one (oryx train sable --env {scenario}) and name its run with --policy"
         )
-    return roll_out(base.make_named(scenario), policies[-1:], None, request)
+    return roll_out(_make(scenario), policies[-1:], None, request)
 
 
 def _mix(scenario: str, request: Request) -> Iterator[Dataset]:
@@ -86,7 +87,11 @@ def _mix(scenario: str, request: Request) -> Iterator[Dataset]:
             f"oryx data make {scenario}/replay"
         )
     *along, last = policies
-    return roll_out(base.make_named(scenario), along, None, request, last)
+    return roll_out(_make(scenario), along, None, request, last)
+
+
+def _make(scenario: str) -> Env:
+    return base.require_jax(base.make_named(scenario), "this recipe")
 
 
 def _find_policies(scenario: str, request: Request) -> list[Path]:

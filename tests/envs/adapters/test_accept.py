@@ -9,7 +9,9 @@ import pytest
 import toy_envs
 import toy_parallel
 
-from oryx_marl.envs import as_env, resolve
+from oryx_marl import api, registry
+from oryx_marl.cli import main as cli
+from oryx_marl.envs import as_env, base, resolve
 from oryx_marl.envs.adapters.from_pettingzoo import ParallelEnvs
 from oryx_marl.envs.base import is_host
 from oryx_marl.envs.tmaze import TMaze
@@ -88,3 +90,23 @@ def test_names_of_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     ]:
         with pytest.raises(OryxError, match=told):
             resolve(name)
+
+
+def test_a_family_outside_jax_is_scored_but_not_trained_in(tmp_path: Path, own_plugins: None):
+    plugin = tmp_path / "meeting.py"
+    plugin.write_text("""
+import toy_parallel
+from oryx_marl.envs.adapters.from_pettingzoo import ParallelEnvs
+
+def make(num_envs=2):
+    return ParallelEnvs(toy_parallel.parallel_env, num_envs, environment="meeting")
+""")
+    registry.add_file(plugin)
+    env = as_env("meeting")
+    assert is_host(env)
+    assert base.make(env.spec).num_envs == 2
+    with pytest.raises(OryxError, match="'sable', an online learner, needs an environment written"):
+        api.train("sable", "meeting", out=tmp_path / "run")
+    with pytest.raises(SystemExit):
+        cli.main(["train", "sable", "--env", "meeting", "--out", str(tmp_path / "run")])
+    assert not (tmp_path / "run").exists()
