@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow check format clean
+.PHONY: demo test test-slow test-gpu check format clean
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("oryx-marl needs Python 3.11 or newer, this is " + sys.version) if sys.version_info < (3, 11) else None'
@@ -19,6 +19,9 @@ test: $(VENV)/.ready  ## the suite, at most 12 minutes on two cores; most of it 
 
 test-slow: $(VENV)/.ready  ## tests that train for longer
 	$(BIN)/python -m pytest -m slow --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
+test-gpu:  ## tests of kernels, with the Python that has JAX for this machine's GPU
+	XLA_FLAGS=--xla_gpu_autotune_level=0 PYTHONPATH=src $(PYTHON) -m pytest -m gpu tests/ops
 
 check: $(VENV)/.ready  ## lint, format and types
 	$(BIN)/ruff check .

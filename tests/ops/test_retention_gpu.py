@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.skipif(jax.default_backend() != "gpu", reason="needs a GPU"),
     pytest.mark.filterwarnings("ignore:retention over"),  # where the plain form has to do
 ]
-STEPS = (2, 3, 20, 40, 50, 64, 100, 128, 200)
+STEPS = (2, 20, 40, 50, 64, 100, 200)
 WIDTHS = (16, 32, 64, 128)
 AGENTS = (1, 2, 3, 10, 50)
 BATCH = 4
@@ -65,11 +65,11 @@ def check(cases: dict[str, tuple[int, int, int]], dtype: str, monkeypatch: Any) 
     made = {name: make(*case, dtype) for name, case in cases.items()}
     found = {name: outputs_and_gradients(*one, plain=False) for name, one in made.items()}
     monkeypatch.setenv("ORYX_KERNELS", "0")
-    errors = {}
+    errors, cpu = {}, jax.devices("cpu")[0]
     for name, (layers, x, context) in made.items():
-        with jax.default_matmul_precision("highest"):
-            wide = x.astype(jnp.float32)
-            expected = outputs_and_gradients(layers, wide, context, plain=True)
+        # On the CPU, where products are exact and compile in a fraction of the time.
+        given = jax.device_put((layers, x.astype(jnp.float32), context), cpu)
+        expected = outputs_and_gradients(*given, plain=True)
         for part, wanted in expected.items():
             errors[name, part] = relative_error(found[name][part], wanted)
     assert {k: error for k, error in errors.items() if not error < TOLERANCE[dtype]} == {}

@@ -47,8 +47,8 @@ class ActionTokens(Protocol):
         """`codes` where the mask holds, `others` elsewhere."""
         ...
 
-    def take(self, codes: Codes, index: Int[Array, "*batch N"]) -> Codes:
-        """Codes of the agents at `index`, along the axis of agents."""
+    def take(self, actions: Actions, index: Int[Array, "*batch N"]) -> Actions:
+        """Actions of the agents at `index`, along the axis of agents."""
         ...
 
     def inputs(self, codes: Codes, dtype: DTypeLike) -> Float[Array, "*batch num_inputs"]: ...
@@ -81,8 +81,8 @@ class DiscreteTokens:
     def where(self, mask: Mask, codes: Codes, others: Codes) -> Codes:
         return jnp.where(mask, codes, others)
 
-    def take(self, codes: Codes, index: Int[Array, "*batch N"]) -> Codes:
-        return jnp.take_along_axis(codes, index, -1)
+    def take(self, actions: Actions, index: Int[Array, "*batch N"]) -> Actions:
+        return jnp.take_along_axis(actions, index, -1)
 
     def inputs(self, codes: Codes, dtype: DTypeLike) -> Float[Array, "*batch num_inputs"]:
         # One-hot, not a lookup: the gradient of its product is a product too, and repeats exactly.
@@ -119,8 +119,8 @@ class BoxTokens:
     def where(self, mask: Mask, codes: Codes, others: Codes) -> Codes:
         return jnp.where(mask[..., None], codes, others)
 
-    def take(self, codes: Codes, index: Int[Array, "*batch N"]) -> Codes:
-        return jnp.take_along_axis(codes, index[..., None], -2)
+    def take(self, actions: Actions, index: Int[Array, "*batch N"]) -> Actions:
+        return jnp.take_along_axis(actions, index[..., None], -2)
 
     def inputs(self, codes: Codes, dtype: DTypeLike) -> Float[Array, "*batch num_inputs"]:
         return codes.astype(dtype)
@@ -140,7 +140,7 @@ def latest_codes(tokens: ActionTokens, actions: Actions, present: Bool[Array, "*
     """The action of the last present agent up to each, itself included."""
     order = jnp.arange(present.shape[-1])
     latest = jax.lax.cummax(jnp.where(present, order, -1), axis=present.ndim - 1)
-    chosen = tokens.take(tokens.encode(actions), jnp.maximum(latest, 0))
+    chosen = tokens.encode(tokens.take(actions, jnp.maximum(latest, 0)))
     return tokens.where(latest >= 0, chosen, tokens.nothing(present.shape))
 
 
