@@ -1,7 +1,7 @@
 """SMAX with 5 to 30 units a side.
 
-Policies of five units come with the package; larger fights are trained first (`oryx data make
-smacv2_10_units/replay`, and so on).
+Policies of 5, 10 and 20 units come with the package; thirty are trained first (`oryx data make
+smacv2_30_units/replay`).
 """
 
 from oryx_marl.algorithms import maicq
