@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from oryx_marl.data.record.pettingzoo import Recorder
     from oryx_marl.envs import to_pettingzoo
     from oryx_marl.errors import OryxError
+    from oryx_marl.experiment import EvaluationSettings
     from oryx_marl.policy.player import Player
     from oryx_marl.types import ActionSpace, Spec
 
@@ -40,6 +41,7 @@ __all__ = [
     "ActionSpace",
     "Dataset",
     "Evaluated",
+    "EvaluationSettings",
     "OryxError",
     "Player",
     "Recorder",
@@ -59,6 +61,7 @@ __all__ = [
 _ELSEWHERE = {
     "ActionSpace": "types",
     "Dataset": "data.dataset",
+    "EvaluationSettings": "experiment",
     "OryxError": "errors",
     "Player": "policy.player",
     "Recorder": "data.record.pettingzoo",
