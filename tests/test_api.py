@@ -1,0 +1,92 @@
+"""`import oryx_marl as oryx`: from a log to a policy in a few lines, typed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import oryx_marl as oryx
+from oryx_marl import api
+from oryx_marl.algorithms import oryx as oryx_algorithm
+
+
+def test_every_public_name_is_there_and_nothing_is_imported_for_it() -> None:
+    for name in oryx.__all__:
+        assert getattr(oryx, name) is not None
+    assert {"open", "import_log", "train", "evaluate", "load", "list_algorithms"} <= {*oryx.__all__}
+    assert callable(oryx.train)
+    code = "import sys, oryx_marl; dir(oryx_marl); print('jax' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = oryx.nothing  # type: ignore[attr-defined]
+
+
+def test_names() -> None:
+    assert {"oryx", "bc", "sable"} <= {*oryx.list_algorithms()}
+    assert {"tmaze/planner-mixed", "tmaze/expert"} <= {*oryx.list_datasets()}
+    assert oryx.open("tmaze/planner-mixed").spec.num_agents == 2
+    with pytest.raises(oryx.OryxError, match="oryx data make tmaze/replay"):
+        oryx.open("tmaze/replay")
+
+
+def test_settings_are_those_of_the_command_line() -> None:
+    """Of the algorithm, of the networks inside it, and of the training."""
+    given = {"width": 32, "learning_rate": 1e-3, "updates": 300, "seeds": 2, "log_every": 10}
+    config, schedule = api._settings("oryx", given)
+    assert isinstance(config, oryx_algorithm.Config)
+    assert (config.network.width, config.learning_rate) == (32, 1e-3)
+    assert (schedule.updates, schedule.seeds, schedule.log_every) == (300, 2, 10)
+    assert schedule.evaluate_every == 30
+    assert api._settings("oryx", {})[1].evaluate_every == 2_000
+    _, schedule = api._settings("sable", {"steps": 5_000})
+    assert schedule.steps == 5_000
+    with pytest.raises(oryx.OryxError, match=r"'bc' has no setting width; it has: batch_size"):
+        api._settings("bc", {"width": 32})
+
+
+LOG = "episode,step,agent,obs_level,action,gain,truncated\n" + "".join(
+    f"{episode},{step},{agent},{step % 3},{(step + (agent == 'b')) % 3},{step % 2},{step == 5}\n"
+    for episode in range(30)
+    for step in range(6)
+    for agent in ("a", "b")
+)
+
+
+def test_from_a_log_to_a_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("log.csv").write_text(LOG)
+    dataset = oryx.import_log("log.csv", "depot/first", reward="gain")
+    assert (dataset.name, dataset.num_episodes, dataset.spec.num_agents) == ("depot/first", 30, 2)
+    with pytest.raises(oryx.OryxError, match="is there already"):
+        oryx.import_log("log.csv", "depot/first", reward="gain")
+    run = oryx.train(
+        "bc",
+        dataset,
+        updates=60,
+        seeds=2,
+        batch_size=8,
+        sequence_length=6,
+        learning_rate=1e-2,
+        progress=False,
+    )
+    assert run.folder == Path("runs/bc-depot-first")
+    assert run.page is not None
+    assert run.page.is_file()
+    assert run.held_out is not None
+    assert run.held_out.agreement.mean > run.held_out.guess["agreement"]
+    assert run.summary is None
+    with pytest.raises(oryx.OryxError, match="scored in no environment"):
+        _ = run.score
+    with pytest.raises(oryx.OryxError, match="no environment we know"):
+        oryx.evaluate(run, episodes=2)
+    with pytest.raises(oryx.OryxError, match="number of actions: 3 against 7"):
+        oryx.evaluate(run, "tmaze", episodes=2)
+    policy = oryx.load(run, greedy=True)
+    assert policy.act({"a": [1], "b": [1]}) == {"a": 1, "b": 2}
+    file = run.folder / "policy" / "last.npz"
+    np.testing.assert_array_equal(oryx.load(file, greedy=True).act([[1], [1]]), [1, 2])
+    with pytest.raises(oryx.OryxError, match="which"):
+        oryx.load(run, which="best")
