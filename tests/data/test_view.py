@@ -74,14 +74,20 @@ def assert_same(found: View, expected: Dataset) -> None:
         np.testing.assert_array_equal(loaded.arrays()[name], array, err_msg=name)
 
 
+@pytest.mark.parametrize("gap_bytes", [2**16, 300, 0])
 @pytest.mark.parametrize("most_values", [2**20, 40])
 def test_a_dataset_its_vault_and_its_episodes_are_the_same_view(
-    log: Dataset, folder: Path, most_values: int, monkeypatch: pytest.MonkeyPatch
+    log: Dataset,
+    folder: Path,
+    most_values: int,
+    gap_bytes: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(view, "MOST_VALUES", most_values)
+    monkeypatch.setattr(view, "GAP_BYTES", gap_bytes)
     assert_same(log, log)
     assert_same(VaultView(folder), log)
-    for chosen in ([0, 1, 2, 3, 4, 5, 6], [0], [1, 2, 5], [6, 0, 3, 4]):
+    for chosen in ([0, 1, 2, 3, 4, 5, 6], [0], [1, 2, 5], [0, 3, 5, 6], [6, 0, 3, 4, 4]):
         episodes = np.array(chosen)
         expected = subsample.take_episodes(log, episodes)
         assert_same(EpisodeSubset(log, episodes), expected)

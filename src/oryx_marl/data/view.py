@@ -5,6 +5,7 @@ of another view. Memory is bounded by the size of a chunk; what is known of ever
 starts, its return) is kept whole.
 """
 
+import itertools
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +22,8 @@ MOST_VALUES = 2**20
 """Numbers that a chunk holds at most, unless a single row has more."""
 MOST_ROWS = 2**16
 """Rows that a chunk holds at most."""
+GAP_BYTES = 2**16
+"""Bytes that take about as long to read as it takes to begin another read."""
 
 Arrays = dict[str, Any]
 """Arrays by their names in Dataset."""
@@ -174,7 +177,7 @@ def fingerprint(view: View) -> str:
 
     def pieces(name: str) -> Iterator[np.ndarray]:
         info = view.layout[name]
-        size = max(1, 8 * MOST_VALUES // max(1, info.row_bytes))
+        size = max(1, min(MOST_VALUES, 8 * MOST_VALUES // max(1, info.row_bytes)))
         for start in range(0, info.shape[0], size):
             stop = min(start + size, info.shape[0])
             if name == "episode_starts":
@@ -256,6 +259,7 @@ class EpisodeSubset:
             begins,
             np.diff(borders),
             lambda begin, end: self._view.read(begin, end, names),
+            self._most_gap(names),
         )
 
     def read_final(self, first: int, last: int) -> np.ndarray | None:
@@ -268,36 +272,51 @@ class EpisodeSubset:
             episodes,
             np.ones_like(episodes),
             lambda begin, end: {"final": self._view.read_final(begin, end)},
+            self._most_gap(("final_observations",)),
         )["final"]
 
     def verify(self, names: Collection[str] | None = None) -> None:
         """Raises unless these arrays are stored as they were written."""
         self._view.verify(names)
 
+    def _most_gap(self, names: Collection[str] | None) -> int:
+        """Rows that are rather read in vain than left out."""
+        infos = self._view.layout.items()
+        row_bytes = sum(info.row_bytes for name, info in infos if names is None or name in names)
+        return GAP_BYTES // max(1, row_bytes)
+
 
 def _gather(
     begins: Int[np.ndarray, "ranges"],
     lengths: Int[np.ndarray, "ranges"],
     read: Callable[[int, int], Arrays],
+    most_gap: int,
 ) -> Arrays:
     """What `read(begin, end)` gives for ranges of rows, one after another.
 
-    Ranges that follow each other are read in one go.
+    Ranges that follow each other are read in one go; so are those with a gap between them that is
+    short, since a read takes its time however few rows it has.
     """
-    is_new = np.append(True, begins[1:] != begins[:-1] + lengths[:-1])
-    first_of_run = np.flatnonzero(is_new)
-    run_lengths = np.add.reduceat(lengths, first_of_run)
+    gaps = begins[1:] - (begins[:-1] + lengths[:-1])
+    is_far = (gaps < 0) | (gaps > np.minimum(most_gap, 4 * lengths[1:]))
+    borders = np.concatenate([[0], np.flatnonzero(is_far) + 1, [len(begins)]])
     found: Arrays = {}
     place = 0
-    for begin, length in zip(begins[first_of_run].tolist(), run_lengths.tolist(), strict=True):
-        arrays = read(begin, begin + length)
-        if len(first_of_run) == 1:
+    for first, last in itertools.pairwise(borders.tolist()):
+        begin, end = int(begins[first]), int(begins[last - 1] + lengths[last - 1])
+        arrays, wanted = read(begin, end), lengths[first:last]
+        count = int(wanted.sum())
+        if count < end - begin:
+            before = np.append(0, np.cumsum(wanted)[:-1])
+            rows = np.repeat(begins[first:last] - begin - before, wanted) + np.arange(count)
+            arrays = {name: values[rows] for name, values in arrays.items()}
+        if len(borders) == 2:
             return arrays
         for name, values in arrays.items():
             if name not in found:
                 found[name] = np.empty((int(lengths.sum()), *values.shape[1:]), values.dtype)
-            found[name][place : place + length] = values
-        place += length
+            found[name][place : place + count] = values
+        place += count
     return found
 
 
