@@ -313,17 +313,3 @@ def _names(config: Any) -> list[str]:
         value = getattr(config, entry.name)
         found += _names(value) if is_dataclass(value) else [entry.name]
     return found
-
-
-__all__ = [
-    "Evaluated",
-    "TrainedRun",
-    "evaluate",
-    "import_log",
-    "list_algorithms",
-    "list_datasets",
-    "load",
-    "load_plugin",
-    "open",
-    "train",
-]

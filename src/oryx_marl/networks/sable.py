@@ -11,12 +11,13 @@ from typing import Any, Literal, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.nn.initializers import normal, orthogonal
+from jax.nn.initializers import orthogonal
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int
 
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.layers import Dense, RMSNorm, SwiGLU, require_sane_size
+from oryx_marl.networks.observations import AgentId, ObservationEncoder
 from oryx_marl.networks.retention import Context, MultiHeadRetention, States
 from oryx_marl.networks.tokens import ActionTokens, Codes, action_tokens, latest_codes
 from oryx_marl.ops.distributions import Actions
@@ -36,7 +37,7 @@ class NetworkConfig:
     """Blocks of the encoder and of the decoder."""
     decay_scale: float = 0.9
     """How much of the memory survives a step: about this share (0.5 in the paper's T-Maze)."""
-    agent_id: Literal["onehot", "embedding", "none"] = "onehot"
+    agent_id: AgentId = "onehot"
     """How the network tells agents apart; ids are never part of the data."""
     gate_stream: Literal["query", "key"] = "key"
     """Which input gates the decoder's cross-retention: observations, or actions."""
@@ -75,52 +76,6 @@ class Acted(NamedTuple):
     """What `choose` said of each agent, stacked."""
     encoded: Float[Array, "N D"]
     """The encoder's features of each agent."""
-
-
-class ObservationEncoder(eqx.Module):
-    """Norm, Dense, GELU over the features with the agent's one-hot id in front.
-
-    The one-hot id is never built: its part of the product is a row of the weights.
-    """
-
-    scale: Float[Array, " O"]
-    dense: Dense
-    id_scale: Float[Array, " N"] | None
-    id_rows: Float[Array, "N D"] | None
-    one_hot: bool = eqx.field(static=True)
-
-    def __init__(self, key: Array, spec: Spec, config: NetworkConfig) -> None:
-        num_agents, num_features = spec.num_agents, spec.observation_size
-        weight_key, id_key = jax.random.split(key)
-        self.one_hot = config.agent_id == "onehot"
-        num_inputs = num_features + (num_agents if self.one_hot else 0)
-        dense = Dense(weight_key, num_inputs, config.width, orthogonal(2**0.5))
-        rows = normal(0.02)(id_key, (num_agents, config.width), jnp.float32)
-        self.id_scale = jnp.ones(num_agents) if self.one_hot else None
-        self.id_rows = {"onehot": dense.weight[:num_agents], "embedding": rows, "none": None}[
-            config.agent_id
-        ]
-        self.dense = eqx.tree_at(lambda d: d.weight, dense, dense.weight[-num_features:])
-        self.scale = jnp.ones(num_features)
-
-    def __call__(
-        self, features: Float[Array, "*B T N O"], ids: Int[Array, " N"]
-    ) -> Float[Array, "*B T N D"]:
-        features = features.astype(self.dense.weight.dtype)
-        squares = jnp.sum(features**2, axis=-1, keepdims=True)
-        count = features.shape[-1]
-        if self.id_scale is not None:
-            squares, count = squares + 1, count + len(self.id_scale)
-        shrink = jax.lax.rsqrt(squares / count + 1e-6)
-        y = self.dense(features * shrink * self.scale)
-        if self.id_rows is not None:
-            # Not a lookup: its gradient would be a scatter.
-            who = jax.nn.one_hot(ids, len(self.id_rows), dtype=y.dtype)
-            if self.id_scale is None:
-                y = y + who @ self.id_rows
-            else:
-                y = y + shrink * (who @ (self.id_scale[:, None] * self.id_rows))
-        return jax.nn.gelu(y)
 
 
 class EncoderBlock(eqx.Module):
@@ -216,7 +171,7 @@ class Sable(eqx.Module):
         keys = jax.random.split(key, 4)
         self.config = config
         self.tokens = action_tokens(spec.action, config.remember_last_action)
-        self.observation_encoder = ObservationEncoder(keys[0], spec, config)
+        self.observation_encoder = ObservationEncoder(keys[0], spec, config.width, config.agent_id)
         self.action_rows = Dense(keys[1], self.tokens.num_inputs, config.width, orthogonal(2**0.5))
         self.encoder_blocks = tuple(
             EncoderBlock(k, config) for k in jax.random.split(keys[2], config.num_blocks)
