@@ -187,19 +187,30 @@ def test_acting_equals_the_pass_of_training_and_is_legal(name: str) -> None:
     assert take_action(window.observation.legal, actions).all()
     observation = window.observation._replace(reset=window.observation.reset.at[:, 0].set(True))
     acted = window._replace(observation=observation, actions=actions)
+    trained = jax.jit(lambda: algorithm.distribution(weights, acted)[0].log_prob(actions))
+    np.testing.assert_allclose(taken, trained(), atol=1e-4)
+
+
+@pytest.mark.slow
+def test_the_recurrent_state_is_carried_from_window_to_window(name: str) -> None:
+    """Two passes, the second from the state after the first, say what one pass says."""
+    algorithm = make(name)
+    weights = seed(algorithm.weights(run(name)[0]), 0)
+    window = sample_windows(data(), jax.random.key(5), 6, 12)
+    window = window._replace(
+        observation=window.observation._replace(reset=window.observation.reset.at[:, 0].set(True))
+    )
 
     @jax.jit
-    def trained(carry: Any) -> tuple[jax.Array, jax.Array]:
-        """In one pass, and in two with the recurrent state carried from the first to the second."""
-        whole, _ = algorithm.distribution(weights, acted)
-        halves = [jax.tree.map(lambda x, at=at: x[:, at], acted) for at in HALVES]
+    def both(carry: Any) -> tuple[jax.Array, jax.Array]:
+        whole, _ = algorithm.distribution(weights, window)
+        halves = [jax.tree.map(lambda x, at=at: x[:, at], window) for at in HALVES]
         first, carry = algorithm.distribution(weights, halves[0], carry)
         second, _ = algorithm.distribution(weights, halves[1], carry)
         found = first.log_prob(halves[0].actions), second.log_prob(halves[1].actions)
-        return whole.log_prob(actions), jnp.concatenate(found, axis=1)
+        return whole.log_prob(window.actions), jnp.concatenate(found, axis=1)
 
-    for found in trained(policy.init(6)):
-        np.testing.assert_allclose(found, taken, atol=1e-4)
+    np.testing.assert_allclose(*both(algorithm.policy(weights).init(6)), atol=1e-4)
 
 
 def test_greedy_takes_the_likeliest_legal_action(name: str) -> None:

@@ -4,7 +4,7 @@ import goldens
 import numpy as np
 import pytest
 
-QUICK = ("bc", "oryx", "sable")
+QUICK = ("bc", "oryx")
 """The others compile for longer than a test of the suite may."""
 
 
