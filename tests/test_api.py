@@ -34,17 +34,23 @@ def test_names() -> None:
 
 def test_settings_are_those_of_the_command_line() -> None:
     """Of the algorithm, of the networks inside it, and of the training."""
-    given = {"width": 32, "learning_rate": 1e-3, "updates": 300, "seeds": 2, "log_every": 10}
+    given = {"width": 32, "learning_rate": 1e-3, "updates": 300, "seeds": 2, "log_every": 50}
     config, schedule = api._settings("oryx", given)
     assert isinstance(config, oryx_algorithm.Config)
     assert (config.network.width, config.learning_rate) == (32, 1e-3)
-    assert (schedule.updates, schedule.seeds, schedule.log_every) == (300, 2, 10)
-    assert schedule.evaluate_every == 30
-    assert api._settings("oryx", {})[1].evaluate_every == 2_000
+    assert (schedule.updates, schedule.seeds, schedule.log_every) == (300, 2, 50)
+    assert api._settings("oryx", {"updates": 1e3})[1].updates == 1_000
     _, schedule = api._settings("sable", {"steps": 5_000})
     assert schedule.steps == 5_000
     with pytest.raises(oryx.OryxError, match=r"'bc' has no setting width; it has: batch_size"):
         api._settings("bc", {"width": 32})
+    with pytest.raises(oryx.OryxError, match="no setting widht; did you mean width"):
+        api._settings("oryx", {"widht": 32})
+    for name, value in (("updates", "40"), ("learning_rate", "1e-3"), ("width", 0.5)):
+        with pytest.raises(oryx.OryxError, match=f"{name} must be a"):
+            api._settings("oryx", {name: value})
+    with pytest.raises(oryx.OryxError, match="objective must be one of icq, clone, q_learning"):
+        api._settings("oryx", {"objective": "bc"})
 
 
 LOG = "episode,step,agent,obs_level,action,gain,truncated\n" + "".join(

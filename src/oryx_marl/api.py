@@ -1,5 +1,6 @@
 """The public functions of `import oryx_marl as oryx`: what the command line does, from Python."""
 
+import difflib
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 from rich.console import Console
 
 from oryx_marl import experiment, recipes, registry
+from oryx_marl.config import coerce
 from oryx_marl.data import catalog, vault
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.sources import base as sources
@@ -243,9 +245,10 @@ def list_datasets() -> list[str]:
     return [entry.name for entry in recipes.names()]
 
 
-def load_plugin(path: str | Path) -> None:
-    """Adds the algorithm, environment, data source or recipes of a Python file under its name."""
+def load_plugin(path: str | Path) -> str:
+    """Adds the algorithm, environment, data source or recipes of a Python file; their name."""
     registry.add_file(Path(path))
+    return Path(path).stem
 
 
 def _folder(run: TrainedRun | str | Path) -> Path:
@@ -271,25 +274,15 @@ def _settings(algorithm: str, given: dict[str, Any]) -> tuple[Any, TrainSettings
     module = registry.load("algorithms", algorithm)
     schedule: Any = OnlineSettings() if module.Config.online else TrainSettings()
     own = {entry.name for entry in fields(schedule)}
-    times = {name: value for name, value in given.items() if name in own}
-    if "updates" in times and "checkpoint_every" not in times:
-        times = _fit_schedule(times)
+    times = {name: coerce(schedule, name, value) for name, value in given.items() if name in own}
     rest = {name: value for name, value in given.items() if name not in own}
     config, unknown = _replace(module.Config(), rest)
     if unknown:
-        known = sorted({*own, *_names(config)})
-        raise OryxError(
-            f"'{algorithm}' has no setting {', '.join(sorted(unknown))}; it has: {', '.join(known)}"
-        )
+        known, name = sorted({*own, *_names(config)}), min(unknown)
+        close = difflib.get_close_matches(name, known, 1, cutoff=0.8)
+        hint = f"did you mean {close[0]}?" if close else f"it has: {', '.join(known)}"
+        raise OryxError(f"'{algorithm}' has no setting {name}; {hint}")
     return config, replace(schedule, **times)
-
-
-def _fit_schedule(times: dict[str, Any]) -> dict[str, Any]:
-    """Ten points of the curve where a training is too short for the usual distances."""
-    if times["updates"] >= 10 * TrainSettings().evaluate_every:
-        return times
-    every = max(times["updates"] // 10, 1)
-    return {"log_every": every, "evaluate_every": every, "checkpoint_every": every, **times}
 
 
 def _replace(config: Any, given: dict[str, Any]) -> tuple[Any, set[str]]:
@@ -298,7 +291,7 @@ def _replace(config: Any, given: dict[str, Any]) -> tuple[Any, set[str]]:
     for entry in fields(config):
         value = getattr(config, entry.name)
         if entry.name in given:
-            changes[entry.name] = given[entry.name]
+            changes[entry.name] = coerce(config, entry.name, given[entry.name])
             left.discard(entry.name)
         elif is_dataclass(value):
             changes[entry.name], missing = _replace(value, given)

@@ -1,6 +1,7 @@
 """Config dataclasses to plain values and back."""
 
 import dataclasses
+import numbers
 import typing
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -13,6 +14,24 @@ T = TypeVar("T")
 def to_dict(config: Any) -> dict[str, Any]:
     """Plain values of a config, nested ones included."""
     return dataclasses.asdict(config)
+
+
+def coerce(config: Any, name: str, value: Any) -> Any:
+    """A value for a setting of a config, checked against its type; 1e3 is a whole number too."""
+    kind = typing.get_type_hints(type(config))[name]
+    choices = typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else ()
+    if kind is int and isinstance(value, float) and value.is_integer():
+        return int(value)
+    fits = {
+        int: isinstance(value, numbers.Integral) and not isinstance(value, bool),
+        float: isinstance(value, numbers.Real) and not isinstance(value, bool),
+        bool: isinstance(value, bool),
+    }.get(kind, value in choices if choices else True)
+    if fits:
+        return value
+    words = {int: "a whole number", float: "a number", bool: "True or False"}
+    wanted = words.get(kind, f"one of {', '.join(map(str, choices))}")
+    raise OryxError(f"{name} must be {wanted}, got {value!r}")
 
 
 def from_dict(kind: type[T], values: Mapping[str, Any]) -> T:

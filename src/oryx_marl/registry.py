@@ -36,7 +36,7 @@ EXPECTED = (
 )
 LOAD_FIRST = (
     ". One of a plug-in must be loaded first: --plugin FILE, or oryx_marl.load_plugin(FILE), "
-    "or install its package"
+    "or install its package; an environment can also be named by --env package.module:make"
 )
 
 

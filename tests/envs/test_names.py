@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from oryx_marl import experiment
+from oryx_marl import experiment, registry
 from oryx_marl.algorithms import sable
 from oryx_marl.cli import main as cli
 from oryx_marl.envs import base
@@ -78,3 +78,15 @@ sys.__stdout__.write(ours[0].getvalue() + ours[1].getvalue())
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
+
+
+def test_a_plug_in_may_make_an_environment_of_pettingzoo(tmp_path, own_plugins):
+    """So that logs which a Recorder made are scored where they were made."""
+    (tmp_path / "meet_zoo.py").write_text(
+        "from toy_parallel import parallel_env\ndef make(**config): return parallel_env()"
+    )
+    registry.add_file(tmp_path / "meet_zoo.py")
+    env = base.make_named("meet_zoo")
+    assert base.is_host(env)
+    assert env.spec.agents == ("left", "right")
+    env.close()

@@ -1,6 +1,7 @@
 """The command `oryx eval`."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from oryx_marl import api
 from oryx_marl.cli.console import RunFolder, interval, print_json, say
@@ -20,6 +21,8 @@ class Eval:
     """Episodes per seed."""
     greedy: bool = False
     """Always take the likeliest action, instead of sampling."""
+    which: Literal["last", "best"] = "last"
+    """The last weights, or those of the best evaluation while training."""
     stream: int = 0
     """Another number gives other episodes."""
     num_envs: int = 16
@@ -42,6 +45,7 @@ class Eval:
             self.env,
             episodes=self.episodes,
             greedy=self.greedy,
+            which=self.which,
             stream=self.stream,
             num_envs=self.num_envs,
             num_workers=self.workers,

@@ -3,8 +3,9 @@
 import importlib
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from types import ModuleType
 from typing import Any, Protocol, TypeGuard
 
@@ -125,14 +126,28 @@ def require_jax(env: Env | HostEnv, what: str) -> Env:
 def make(spec: Spec) -> Env | HostEnv:
     """The environment that a Spec describes; families outside JAX make a HostEnv."""
     if not spec.environment:
-        raise OryxError("this data comes from no environment we know, so nothing can be rolled out")
-    return registry.load("envs", spec.environment).make(**spec.environment_config)
+        raise OryxError(
+            "this data comes from no environment we know, so nothing can be rolled out; name one: "
+            "--env package.module:make"
+        )
+    return _build(spec.environment, spec.environment_config)
 
 
 def make_named(name: str) -> Env | HostEnv:
     """The environment of a scenario's name, such as con-15x15x23a, or a family's default one."""
-    family, config = find(name)
-    return registry.load("envs", family).make(**config)
+    return _build(*find(name))
+
+
+def _build(family: str, config: Mapping[str, Any]) -> Env | HostEnv:
+    """What a family makes; a PettingZoo environment of a plug-in becomes a HostEnv."""
+    factory = partial(registry.load("envs", family).make, **config)
+    made = factory()
+    if not hasattr(made, "possible_agents"):
+        return made
+    from oryx_marl.envs.adapters.accept import as_env  # which needs this file
+
+    # In this process: a file that was named with --plugin cannot be imported by others.
+    return as_env(factory, num_workers=0)
 
 
 def find(name: str) -> tuple[str, dict[str, Any]]:

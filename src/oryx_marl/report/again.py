@@ -7,6 +7,7 @@ from typing import Any
 from oryx_marl import config as configs
 from oryx_marl import registry
 from oryx_marl.errors import OryxError
+from oryx_marl.experiment import EvaluationSettings
 from oryx_marl.training.loop import TrainSettings
 from oryx_marl.training.online import OnlineSettings
 
@@ -26,6 +27,7 @@ def command(config: dict[str, Any]) -> str:
     words += ["--first-seed", str(first)] if first else []
     words += _flags({k: v for k, v in config.items() if k in defaults}, defaults)
     words += _flags(flatten(config["config"]), _defaults(config["algorithm"]))
+    words += _flags(config.get("evaluation", {}), configs.to_dict(EvaluationSettings()))
     for file in registry.files():
         words += ["--plugin", str(file)]
     return shlex.join(words)

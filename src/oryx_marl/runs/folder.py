@@ -167,7 +167,10 @@ class Run:
             except OryxError as error:
                 if newest is None:
                     raise
-                raise OryxError(f"{error}; remove it, and the checkpoint is used") from error
+                raise OryxError(
+                    f"{error}. (If it is the file that is at fault, remove {path}: then the "
+                    "checkpoint is used)"
+                ) from error
             if newest in (None, found.origin.get("update")) and found.spec == spec:
                 return found
         return self._restore_policy(which, config, spec)
