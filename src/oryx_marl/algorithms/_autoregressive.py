@@ -1,7 +1,7 @@
 """Agents that choose one after the other on a sequence model over agents."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ from oryx_marl.networks.sable import Acted
 from oryx_marl.types import Observation, Spec
 
 
+@runtime_checkable
 class Trunk(Protocol):
     """A sequence model over agents: Sable, or another with its two ways to run."""
 

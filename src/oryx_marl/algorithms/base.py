@@ -1,7 +1,7 @@
 """The seam between learners and everything else: Algorithm and Policy."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import jax
 
@@ -36,6 +36,7 @@ class Policy(NamedTuple):
         return self.act(carry, observation, noise)
 
 
+@runtime_checkable
 class Config(Protocol):
     """Settings of an algorithm, a frozen dataclass beside it."""
 
@@ -43,6 +44,7 @@ class Config(Protocol):
     """It learns in an environment, not from a dataset."""
 
 
+@runtime_checkable
 class Algorithm(Protocol):
     """A pair of pure functions and a policy; `Config` and `make(config, spec)` stand beside it.
 

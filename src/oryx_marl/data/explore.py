@@ -3,7 +3,7 @@
 Numbers that fit into JSON, like those of `stats.py`, but they take a pass over all rows.
 """
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Num, UInt64
@@ -22,6 +22,7 @@ MOST_RETURNS = 5_000
 """Returns that a density is made of at most, evenly chosen."""
 
 
+@runtime_checkable
 class Statistic(Protocol):
     """Something that is computed over all rows, chunk by chunk."""
 

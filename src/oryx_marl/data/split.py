@@ -1,7 +1,7 @@
 """A dataset in two: whole episodes to train on, and others to validate with."""
 
 import math
-from typing import Generic, NamedTuple
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,12 @@ SHARE = 0.1
 """Of the episodes, where nobody says."""
 
 
-class Split(NamedTuple, Generic[AnyView]):
+class _Parts(NamedTuple):
+    train: Any
+    validation: Any
+
+
+class Split(_Parts, Generic[AnyView]):  # beartype knows no class that is both at once
     """Disjoint episodes that together are the whole dataset."""
 
     train: AnyView

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from types import ModuleType
-from typing import Any, Protocol, TypeGuard
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import jax
 import numpy as np
@@ -20,6 +20,7 @@ State = Any
 """A pytree that only the environment that made it reads."""
 
 
+@runtime_checkable
 class Env(Protocol):
     """A pure environment: all randomness comes from the key, all memory is in the state.
 
@@ -71,6 +72,7 @@ class Env(Protocol):
         ...
 
 
+@runtime_checkable
 class HostEnv(Protocol):
     """E environments of one kind outside JAX, stepped together; numpy in and out.
 

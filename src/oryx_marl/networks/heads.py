@@ -4,7 +4,7 @@
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -19,6 +19,7 @@ LOG_STD_RANGE = (-5.0, 2.0)
 """Of a squashed Normal before it is squashed: neither a spike nor a flat line."""
 
 
+@runtime_checkable
 class Family(Protocol):
     """The distributions that the actions of one space have."""
 

@@ -5,7 +5,7 @@ are what a Dense layer takes. Both kinds of action go through this interface.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,7 @@ Codes = Shaped[Array, "..."]
 Mask = Bool[Array, "*batch"]
 
 
+@runtime_checkable
 class ActionTokens(Protocol):
     """Codes of the actions of one space."""
 

@@ -1,6 +1,6 @@
 """Distributions over the actions of agents: ids under action masks, and vectors inside a box."""
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,7 @@ AGREEMENT = 0.05
 """Share of a box's width within which two actions count as the same."""
 
 
+@runtime_checkable
 class Distribution(Protocol):
     """Of one action for every entry of the batch."""
 

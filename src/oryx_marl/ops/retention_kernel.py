@@ -10,7 +10,7 @@ the step adds up its state, a second one asks it.
 
 import functools
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,7 @@ from oryx_marl.ops._retention_chunks import Chunks, Gate, K, Q, V, Walk, Weights
 from oryx_marl.ops.retention import Layout
 
 
+@runtime_checkable
 class Norm(Protocol):
     """Scale and shift of a norm within each head."""
 

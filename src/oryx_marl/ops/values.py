@@ -1,6 +1,6 @@
 """Action values: what losses ask of a critic, whatever kind of action it values."""
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
@@ -8,6 +8,7 @@ from jaxtyping import Array, Bool, Float, Int
 from oryx_marl.ops.distributions import Actions, Categorical, take_action
 
 
+@runtime_checkable
 class ActionValues(Protocol):
     """Q(s, ·) for every entry of a batch."""
 

@@ -1,7 +1,7 @@
 """What an outcome is."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.runs.folder import Run
@@ -23,6 +23,7 @@ class Trained:
     run: Run
 
 
+@runtime_checkable
 class Outcome(Protocol):
     """Something to be found out about trained weights."""
 

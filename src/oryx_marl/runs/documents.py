@@ -5,7 +5,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -42,7 +42,7 @@ class RunConfig(Document):
     """Further settings by name."""
 
     @classmethod
-    def from_json(cls, values: Any) -> Self:
+    def from_json(cls, values: Any) -> "RunConfig":
         found = require_object(values)
         return cls(
             algorithm=str(found["algorithm"]),
@@ -77,7 +77,7 @@ class SpecDocument(Document):
     spec: Spec
 
     @classmethod
-    def from_json(cls, values: Any) -> Self:
+    def from_json(cls, values: Any) -> "SpecDocument":
         try:
             return cls(Spec.from_dict(require_object(values)))
         except OryxError as error:
@@ -110,7 +110,7 @@ class Score:
         return self.low, self.high
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
+    def from_json(cls, values: Mapping[str, Any]) -> "Score":
         low, high = to_floats([values.get("low"), values.get("high")]).tolist()
         return cls(
             mean=to_floats([values["mean"]]).item(),
@@ -148,7 +148,7 @@ class Summary(Document):
     """By weights (`last`, `best`) and way of acting (`sampled`, `greedy`)."""
 
     @classmethod
-    def from_json(cls, values: Any) -> Self:
+    def from_json(cls, values: Any) -> "Summary":
         """Any of the four scores may be absent, but not all."""
         found = require_object(values)
         scores = {
@@ -184,7 +184,7 @@ class HeldOut(Document):
     """Further entries by name."""
 
     @classmethod
-    def from_json(cls, values: Any) -> Self:
+    def from_json(cls, values: Any) -> "HeldOut":
         found = require_object(values)
         likelihood, guess = found["log_likelihood"], found["guess"]
         return cls(
@@ -228,7 +228,7 @@ class DatasetCard(Document):
     """Further statistics by name."""
 
     @classmethod
-    def from_json(cls, values: Any) -> Self:
+    def from_json(cls, values: Any) -> "DatasetCard":
         found = require_object(values)
         rest = rest_of(cls, found)
         card = cls(**{name: found[name] for name in found if name not in rest}, rest=rest)
@@ -260,7 +260,7 @@ class MetricRow(Row):
     """One number for each seed; None of one that had diverged before."""
 
     @classmethod
-    def from_json(cls, values: Any) -> Self:
+    def from_json(cls, values: Any) -> "MetricRow":
         found = require_object(values)
         metrics = {name: list(each) for name, each in found["metrics"].items()}
         return cls(int(found["update"]), float(found.get("seconds", math.nan)), metrics)
@@ -279,7 +279,7 @@ class Evaluation(Row):
     """What the environment reported of each episode, by name."""
 
     @classmethod
-    def from_json(cls, values: Any) -> Self:
+    def from_json(cls, values: Any) -> "Evaluation":
         found = require_object(values)
         metrics = {name: _table(each) for name, each in found.get("metrics", {}).items()}
         seconds = float(found.get("seconds", math.nan))
@@ -311,7 +311,7 @@ class SeedEvaluations:
 
     by_update: dict[int, Float[np.ndarray, "episodes"]]
     """While training; empty if the seed diverged before the first evaluation."""
-    absolute: Float[np.ndarray, "episodes"]
+    absolute: Float[np.ndarray, "fresh"]
     """Of the best weights, on fresh episodes; empty if they were not scored."""
 
 
@@ -325,7 +325,7 @@ class MarlEval(Document):
     """By environment, task, algorithm, seed and step."""
 
     @classmethod
-    def from_json(cls, values: Any) -> Self:
+    def from_json(cls, values: Any) -> "MarlEval":
         found = cls(require_object(values))
         for algorithm in found._algorithms() or {"": None}:
             found.by_seed(algorithm)
@@ -365,7 +365,7 @@ class DivergedSeeds(Document):
     """Updates that each of them has made, by the seed's number."""
 
     @classmethod
-    def from_json(cls, values: Any) -> Self:
+    def from_json(cls, values: Any) -> "DivergedSeeds":
         found = require_object(values)
         return cls({int(seed): int(update) for seed, update in found.items()})
 
@@ -381,7 +381,7 @@ class SecondsSpent(Document):
     seconds: float
 
     @classmethod
-    def from_json(cls, values: Any) -> Self:
+    def from_json(cls, values: Any) -> "SecondsSpent":
         return cls(float(values["seconds"] if isinstance(values, dict) else values))
 
     def to_json(self) -> dict[str, Any]:
@@ -397,7 +397,7 @@ class RecordingRequest(Document):
     seed: int
 
     @classmethod
-    def from_json(cls, values: Any) -> Self:
+    def from_json(cls, values: Any) -> "RecordingRequest":
         found = require_object(values)
         return cls(int(found["rows"]), int(found["seed"]))
 

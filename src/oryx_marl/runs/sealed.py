@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -54,6 +54,9 @@ class MissingError(OryxError):
         )
 
 
+D = TypeVar("D", bound="Document")
+
+
 @dataclass(frozen=True)
 class Document:
     """A JSON file of a run."""
@@ -67,7 +70,7 @@ class Document:
         raise NotImplementedError
 
     @classmethod
-    def from_json(cls, values: Any) -> Self:
+    def from_json(cls: type[D], values: Any) -> D:
         """The document with that content; what is wrong raises one of `DAMAGE`."""
         raise NotImplementedError
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +32,7 @@ Evaluate = Callable[[Any, int], dict[str, np.ndarray]]
 Metrics = dict[str, jax.Array]
 
 
+@runtime_checkable
 class Source(Protocol):
     """Where learners get their experience from, for all seeds at once."""
 

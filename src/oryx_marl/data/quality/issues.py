@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool
@@ -175,6 +175,7 @@ class Places:
                 yield Finding(kind, severity, remedy=remedy, count=self.counts[kind], **known)
 
 
+@runtime_checkable
 class Check(Protocol):
     """Looks for some kinds of fault; one per file in `checks/`, made by its `make(view)`."""
 

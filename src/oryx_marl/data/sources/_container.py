@@ -9,7 +9,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -22,6 +22,7 @@ MOST_COMPRESSED = 1_100
 """How much smaller HDF5's compression can make an array."""
 
 
+@runtime_checkable
 class Sliced(Protocol):
     """An array of which slices can be read."""
 
