@@ -169,11 +169,11 @@ def probability_of_improvement(
 
 
 def _median(tasks: Tasks) -> np.ndarray:
-    return np.median(_task_means(tasks), axis=-1)
+    return np.asarray(np.median(_task_means(tasks), axis=-1))
 
 
 def _mean(tasks: Tasks) -> np.ndarray:
-    return _task_means(tasks).mean(axis=-1)
+    return np.asarray(_task_means(tasks).mean(axis=-1))
 
 
 def _interquartile_mean(tasks: Tasks) -> np.ndarray:

@@ -91,7 +91,7 @@ def _stroke(
     canvas: Float[np.ndarray, "height width 3"],
     start: Float[np.ndarray, "2"],
     end: Float[np.ndarray, "2"],
-    width: float,
+    width: float | np.floating,
     colour: Colour,
 ) -> None:
     """A line with round ends, so a disc where it ends at its start; painted onto the canvas."""

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.nn.initializers import normal, orthogonal
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Num
 
 from oryx_marl.networks.layers import Dense
 from oryx_marl.types import Spec
@@ -41,7 +41,7 @@ class ObservationEncoder(eqx.Module):
         self.scale = jnp.ones(num_features)
 
     def __call__(
-        self, features: Float[Array, "*B T N O"], ids: Int[Array, " N"]
+        self, features: Num[Array, "*B T N O"], ids: Int[Array, " N"]
     ) -> Float[Array, "*B T N D"]:
         features = features.astype(self.dense.weight.dtype)
         squares = jnp.sum(features**2, axis=-1, keepdims=True)

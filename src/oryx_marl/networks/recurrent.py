@@ -67,14 +67,14 @@ class RecurrentNetwork(eqx.Module):
         memory = step(added, memory, *self._past())
         return memory, self.out(jax.nn.relu(memory))
 
-    def _add(self, features: Num[Array, "*T N O"]) -> Float[Array, "*T N 3W"]:
+    def _add(self, features: Num[Array, "*T N O"]) -> Float[Array, "*T N W3"]:
         """What the features add to the gates."""
         ids = jnp.broadcast_to(jnp.eye(self.num_agents), (*features.shape[:-1], self.num_agents))
         inputs = jnp.concatenate([ids, features.astype(ids.dtype)], axis=-1)
         assert self.cell.bias is not None
         return jax.nn.relu(self.encoder(inputs)) @ self.cell.weight_ih.T + self.cell.bias
 
-    def _past(self) -> tuple[Float[Array, "W 3W"], Float[Array, " W"]]:
+    def _past(self) -> tuple[Float[Array, "W W3"], Float[Array, " W"]]:
         """Weight and bias of what the memory adds."""
         assert self.cell.bias_n is not None
         return self.cell.weight_hh.T, self.cell.bias_n

@@ -14,13 +14,13 @@ LONGEST_WRITTEN_OUT = 32
 """Steps; more would take long to compile."""
 
 Steps = Float[Array, "T *B W"]
-Gates = Float[Array, "T *B 3W"]
-"""Reset, update and new gate, side by side."""
-Weight = Float[Array, "W 3W"]
+Gates = Float[Array, "T *B W3"]
+"""Reset, update and new gate, side by side: W3 is 3 W."""
+Weight = Float[Array, "W W3"]
 
 
 def gates(
-    added: Float[Array, "*B 3W"],
+    added: Float[Array, "*B W3"],
     memory: Float[Array, "*B W"],
     weight: Weight,
     bias: Float[Array, " W"],

@@ -12,6 +12,7 @@ Rows = Bool[Array, "B T N"]
 PairRows = Bool[Array, "B Tm1 N"]
 Pairs = Float[Array, "B Tm1 N"]
 """One entry for each pair of steps (t, t+1)."""
+Number = float | Float[Array, ""]
 
 
 def td_rows(present: Rows, terminal: Rows, reset: Bool[Array, "B T"]) -> tuple[PairRows, PairRows]:
@@ -41,8 +42,8 @@ def generalised_advantages(
     values: Float[Array, "B T N"],
     rows: PairRows,
     uses_next: PairRows,
-    discount: float,
-    trace: float,
+    discount: Number,
+    trace: Number,
 ) -> Pairs:
     """A_t = δ_t + γλ A_{t+1} with δ_t = r_t + γ V_{t+1} - V_t (Schulman et al., 2016).
 

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
 from oryx_marl.algorithms.base import Policy
 from oryx_marl.envs.base import Env
@@ -83,7 +83,7 @@ def trace(env: Env, policy: Policy, key: PRNGKeyArray, num_episodes: int) -> Tra
 
 def _begin(
     env: Env, policy: Policy, key: PRNGKeyArray, num_episodes: int
-) -> tuple[_Moment, PRNGKeyArray]:
+) -> tuple[_Moment, Key[Array, " T"]]:
     """Everyone before the first step, and a key for every step that may follow."""
     limit = env.spec.episode_limit
     if limit is None:

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO, Literal, NamedTuple
+from typing import IO, Any, Literal, NamedTuple
 
 from oryx_marl.errors import OryxError
 
@@ -112,7 +112,7 @@ def _from_tar(tar: tarfile.TarFile, info: tarfile.TarInfo) -> Member:
     if info.isdir():
         kind = "folder"
 
-    def open_() -> IO[bytes]:
+    def open_() -> Any:  # not quite IO[bytes]: it has no mode
         stream = tar.extractfile(info)
         assert stream is not None
         return stream

@@ -159,7 +159,7 @@ class PettingZoo(ParallelEnv):
         metrics = {name: value.item() for name, value in step.metrics.items()}
         return {agent: dict(metrics) for agent in self.agents}
 
-    def _make_observation_space(self, size: int, dtype: Any) -> spaces.Dict:
+    def _make_observation_space(self, size: int, dtype: Any) -> spaces.Space:
         low, high = self.env.feature_range
         seen = spaces.Box(dtype.type(low), dtype.type(high), (size,), dtype.type)
         parts: dict[str, spaces.Space] = {"observation": seen}

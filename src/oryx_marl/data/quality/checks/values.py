@@ -44,7 +44,7 @@ class Values:
 
     def end(self) -> None:
         spec = self._view.spec
-        for agent, entry in np.argwhere(self._is_infinite):
+        for agent, entry in np.argwhere(self._is_infinite).tolist():
             place = Place("it is -inf in every step", agent=spec.agents[agent], column=_name(entry))
             self.places.add("infinite padding", place)
         if "final_observations" in self._view.layout:
@@ -74,7 +74,7 @@ class Values:
         else:
             still = np.zeros_like(self._is_infinite)
         if self._num_seen:  # columns that were -inf until now: single faults after all
-            for agent, entry in np.argwhere(self._is_infinite & ~still):
+            for agent, entry in np.argwhere(self._is_infinite & ~still).tolist():
                 place = Place(f"{_name(entry)} is -inf", 0, 0, agents[agent], _name(entry))
                 self.places.add("non-finite observation", place, self._num_seen)
         self._is_infinite = still
