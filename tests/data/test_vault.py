@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tensorstore as ts
+from generated import untouched_random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -32,6 +33,7 @@ def assert_same(got: Dataset, expected: Dataset) -> None:
 
 
 @st.composite
+@untouched_random()
 def datasets(draw: st.DrawFn) -> Dataset:
     rows, agents, width, size = (draw(st.integers(1, high)) for high in (20, 3, 4, 3))
     is_box, has_state = draw(st.booleans()), draw(st.booleans())

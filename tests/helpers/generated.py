@@ -1,5 +1,9 @@
 """Datasets with everything that a dataset can have, drawn by hypothesis."""
 
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -10,7 +14,16 @@ from oryx_marl.types import ActionSpace, Spec
 DTYPES = [np.int8, np.uint8, np.int16, np.int32, np.int64, np.float16, np.float32, np.float64]
 
 
+@contextmanager
+def untouched_random() -> Iterator[None]:
+    """The checks of types draw from `random`, which no strategy may."""
+    before = random.getstate()
+    yield
+    random.setstate(before)
+
+
 @st.composite
+@untouched_random()
 def datasets(draw: st.DrawFn) -> Dataset:
     """Unequal widths, agents that come and go, shared or own rewards, ids or boxes."""
     rows, agents, size = (draw(st.integers(1, high)) for high in (12, 4, 3))

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from oryx_marl.algorithms.base import Policy
+from oryx_marl.envs.base import Env
 from oryx_marl.envs.tmaze import TMaze
 from oryx_marl.rollout.collect import Actors, begin, collect
 from oryx_marl.types import ActionSpace, Observation, Spec, Step
@@ -67,7 +68,7 @@ def test_collect_goes_on_where_it_stopped() -> None:
     np.testing.assert_array_equal(shown, np.where(fresh, 0, rewards))
 
 
-class Tickets:
+class Tickets(Env):
     """Episodes of two to four steps; the feature is a number drawn at the reset."""
 
     spec = Spec("", ("agent_0",), (1,), ActionSpace("discrete", 2))

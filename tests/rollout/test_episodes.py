@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from oryx_marl.algorithms.base import Policy
+from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
 from oryx_marl.rollout import episodes as rollout
 from oryx_marl.types import ActionSpace, Observation, Spec, Step
@@ -18,7 +19,7 @@ class State(NamedTuple):
     step_count: jax.Array
 
 
-class Countdown:
+class Countdown(Env):
     """Episodes of 1 to 6 steps, drawn at reset; reward 1 for agent 0 and 3 for agent 1 a step."""
 
     spec = Spec("countdown", ("a", "b"), (1, 1), ActionSpace("discrete", 2), episode_limit=6)

@@ -11,7 +11,7 @@ import toy_envs
 import toy_parallel
 
 from oryx_marl.algorithms import sable
-from oryx_marl.algorithms.base import Policy
+from oryx_marl.algorithms.base import Algorithm, Policy
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.envs import to_pettingzoo
 from oryx_marl.envs.adapters.from_pettingzoo import ParallelEnvs
@@ -122,7 +122,7 @@ def test_an_episode_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> 
     env = ParallelEnvs(Endless, 2)
     policy = Policy(
         lambda batch: (),
-        lambda carry, observation, noise: (carry, np.zeros((2, 2, 1)), None),
+        lambda carry, observation, noise: (carry, jnp.zeros((2, 2, 1)), None),
         lambda key, batch: jnp.zeros(batch),
     )
     with pytest.raises(OryxError, match=r"'meet' has 30 steps and no end.*episode limit"):
@@ -130,8 +130,11 @@ def test_an_episode_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @dataclass(frozen=True)
-class Seeker:
+class Seeker(Algorithm):
     """Walks towards its target, by a share of the way (its weight) and some noise."""
+
+    config, batch_parts, needs_returns_to_go = None, None, False
+    batch_size = sequence_length = 1
 
     def policy(self, weights: jax.Array, greedy: bool = False) -> Policy:
         def act(carry: Any, observation: Observation, noise: jax.Array) -> Any:
