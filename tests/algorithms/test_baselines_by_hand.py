@@ -1,7 +1,6 @@
 """The losses of I-ICQ, MAICQ and IQL-CQL against numbers worked out by hand."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import equinox as eqx
@@ -58,6 +57,13 @@ class Read(eqx.Module):
         return found + self.more
 
 
+class Reads(iicq.ActorCritic):
+    """In place of both networks."""
+
+    def __init__(self, actor: Any, critic: Any) -> None:
+        self.actor, self.critic = actor, critic
+
+
 read_logits = Read(jnp.array(0), jnp.array(0.0))
 read_q = Read(jnp.array(2), jnp.array(0.0))
 read_q_plus_one = Read(jnp.array(2), jnp.array(1.0))
@@ -94,9 +100,9 @@ def test_iicq_by_hand() -> None:
     steps = window(features, present=only_first(2, 2))
     config = iicq.Config(discount=0.5, policy_temperature=1.0, value_temperature=1.0)
     learner = iicq.make(config, SPEC)
-    network = SimpleNamespace(actor=read_logits, critic=read_q)
-    target = SimpleNamespace(critic=read_q_plus_one)
-    total, metrics = learner.loss(network, target, steps, jax.random.key(0))  # type: ignore[arg-type]
+    network = Reads(read_logits, read_q)
+    target = Reads(read_logits, read_q_plus_one)
+    total, metrics = learner.loss(network, target, steps, jax.random.key(0))
     errors = [0.4 - 1, 0.9 * (4 + LOG(9)) - 1]
     critic = np.mean([0.5 * error**2 for error in errors])
     assert float(metrics["critic_loss"]) == pytest.approx(critic, rel=1e-5)
@@ -113,9 +119,9 @@ def test_iicq_weighs_by_its_own_advantage() -> None:
     features[0, 0, 0, :2] = [0, 0]
     features[:, 0, 1, 0] = [LOG(3), 0]  # π(0) of agent 1: ¾ and ½
     learner = iicq.make(iicq.Config(policy_temperature=1.0), SPEC)
-    network = SimpleNamespace(actor=read_logits, critic=read_q)
-    target = SimpleNamespace(critic=read_q)
-    _, metrics = learner.loss(network, target, window(features), jax.random.key(0))  # type: ignore[arg-type]
+    network = Reads(read_logits, read_q)
+    target = network
+    _, metrics = learner.loss(network, target, window(features), jax.random.key(0))
     # eight rows: agent 0 at step 0 (½ and 3/2 times log 2), agent 1 at step 0 (-log ¾, log 2), and
     # four at step 1 with log 2 each
     expected = (0.5 + 1.5) * LOG(2) - LOG(0.75) + LOG(2) + 4 * LOG(2)

@@ -191,6 +191,6 @@ def test_windows_without_returns_are_refused_where_they_are_needed() -> None:
     algorithm, network = make()
     window = make_window()._replace(returns_to_go=None)
     with pytest.raises(OryxError, match="returns to go"):
-        algorithm.loss(network, None, window, jax.random.key(0))
+        algorithm.loss(network, jnp.zeros(()), window, jax.random.key(0))
     algorithm, network = make(tokens="observation")
-    assert np.isfinite(algorithm.loss(network, None, window, jax.random.key(0))[0])
+    assert np.isfinite(algorithm.loss(network, jnp.zeros(()), window, jax.random.key(0))[0])

@@ -18,6 +18,7 @@ class Walk:
     return_name = "return"
     feature_range = (-8.0, 8.0)
     starts_per_step = 0.0
+    num_starts = None
 
     def __init__(self, limit=4, agents=2):
         self.name = "walk"

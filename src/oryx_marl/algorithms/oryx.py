@@ -103,8 +103,8 @@ class Network(eqx.Module):
         self.q_head = Head(keys[1], width, space.size)
 
     def __call__(
-        self, observation: Observation, actions: Int[Array, "B T N"], ids: Int[Array, " N"]
-    ) -> tuple[Float[Array, "B T N A"], Float[Array, "B T N A"]]:
+        self, observation: Observation, actions: Int[Array, "*B T N"], ids: Int[Array, " N"]
+    ) -> tuple[Float[Array, "*B T N A"], Float[Array, "*B T N A"]]:
         """Outputs of both heads, given the logged actions of the agents before."""
         _, features = self.trunk(observation, actions, ids)
         return self.policy_head(features), self.q_head(features)
@@ -115,7 +115,11 @@ Forward = Callable[[Observation, Array, Array], tuple[Array, Array]]
 
 
 def loss(
-    network: Forward, target: Forward, window: Window, ids: Int[Array, " N"], config: Config
+    network: Forward,
+    target: Forward,
+    window: Window,
+    ids: Int[Array, " N"],
+    config: AutoregressiveConfig,
 ) -> tuple[Float[Array, ""], Metrics]:
     """Critic and policy loss of a batch [B, T, N]; agents stand in the order of `ids`."""
     observation, actions = window.observation, window.actions

@@ -98,10 +98,10 @@ class Network(eqx.Module):
     def __call__(
         self,
         observation: Observation,
-        actions: Int[Array, "B T N"],
+        actions: Int[Array, "*B T N"],
         ids: Int[Array, " N"],
         memory: Memory | None,
-    ) -> tuple[Float[Array, "B T N A"], Float[Array, "B T N"]]:
+    ) -> tuple[Float[Array, "*B T N A"], Float[Array, "*B T N"]]:
         """The policy's outputs, given the actions of the agents before, and values."""
         encoded, decoded = self.trunk(observation, actions, ids, memory)
         return self.policy_head(decoded), self.value_head(encoded)[..., 0]

@@ -1,5 +1,7 @@
 """The mixing network of QMIX: from every agent's Q to that of the team."""
 
+from collections.abc import Callable
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,6 +9,8 @@ from jax.nn.initializers import lecun_normal
 from jaxtyping import Array, Float
 
 from oryx_marl.networks.layers import Dense
+
+Layer = Callable[[Array], Array]
 
 
 class QMixer(eqx.Module):
@@ -58,5 +62,5 @@ class QMixer(eqx.Module):
         return first.reshape(shape), jnp.abs(_two(self.second, state))
 
 
-def _two(layers: tuple[Dense, Dense], x: Array) -> Array:
+def _two(layers: tuple[Layer, Layer], x: Array) -> Array:
     return layers[1](jax.nn.relu(layers[0](x)))

@@ -1,6 +1,6 @@
 """A recurrent network that sees one agent at a time; all agents share its weights."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import equinox as eqx
@@ -81,7 +81,7 @@ class RecurrentNetwork(eqx.Module):
 
 
 def run_together(
-    networks: Sequence[RecurrentNetwork], observation: Observation
+    networks: Sequence[Callable[[Observation], Array]], observation: Observation
 ) -> Float[Array, "M B T N K"]:
     """Outputs of several networks of one shape: step by step once, not once for each."""
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *networks)
