@@ -18,6 +18,7 @@ from jaxtyping import Array
 
 from oryx_marl import experiment
 from oryx_marl.algorithms import oryx
+from oryx_marl.algorithms._autoregressive import Trunk
 from oryx_marl.data import catalog
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.sampler import put_on_device
@@ -34,6 +35,7 @@ CONFIG = oryx.Config(
 )
 
 
+@Trunk.register
 class Layer(eqx.Module):
     """The least that can stand in for Sable."""
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import Float, Int
 
 from oryx_marl.envs.base import Env, require_jax
 from oryx_marl.eval.evaluator import Evaluator
@@ -26,7 +27,7 @@ def make_replay(evaluator: Evaluator, weights: Any, stream: int, episodes: int) 
                 episode_return=float(rewards.sum()),
                 frames=np.stack([env.render_rgb(each) for each in states]),
                 actions=tuple(
-                    tuple(caption(env, action) for action in trace.actions[t, index])
+                    tuple(caption(env, np.asarray(action)) for action in trace.actions[t, index])
                     for t in range(length)
                 ),
                 rewards=tuple(rewards.tolist()),
@@ -35,7 +36,7 @@ def make_replay(evaluator: Evaluator, weights: Any, stream: int, episodes: int) 
     return found
 
 
-def caption(env: Env, action: np.ndarray) -> str:
+def caption(env: Env, action: Int[np.ndarray, ""] | Float[np.ndarray, " A"]) -> str:
     """An action in words: the name of an id, or the numbers of a vector."""
     if np.ndim(action) == 0:
         return env.action_names[int(action)]
