@@ -1,11 +1,13 @@
 """All tests run with shapes and types of every annotated function checked."""
 
 import jax
+import jaxtyping
 import pytest
-from jaxtyping import install_import_hook
 
-with install_import_hook("oryx_marl", "beartype.beartype"):
-    import oryx_marl  # noqa: F401
+# For as long as the tests run: the package imports most of its modules when they are asked for.
+jaxtyping.install_import_hook(
+    "oryx_marl", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
+)
 
 # Accelerators multiply float32 in lower precision by default; equalities are tested in full.
 jax.config.update("jax_default_matmul_precision", "highest")
@@ -17,6 +19,12 @@ def own_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     from oryx_marl import registry
 
     monkeypatch.setattr(registry, "_added", {})
+
+
+@pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that give a wrong type on purpose, to see what a user would be told."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
 
 
 LONGEST_FIRST = (

@@ -8,7 +8,12 @@ import statistics
 from collections.abc import Iterator
 from pathlib import Path
 
+import jax.numpy as jnp
+import jaxtyping
+import pytest
+
 from oryx_marl import registry
+from oryx_marl.ops.masked import masked_mean
 
 SOURCE = Path(__file__).parent.parent / "src" / "oryx_marl"
 LONGEST_FUNCTION = 60
@@ -97,3 +102,9 @@ def test_literals_are_seen() -> None:
         "oryx_marl.envs.tmaze",
         "con-",
     ]
+
+
+def test_shapes_are_checked_while_tests_run() -> None:
+    """By the hook of conftest.py, which once ended before the first module was imported."""
+    with pytest.raises(jaxtyping.TypeCheckError):
+        masked_mean(jnp.zeros((2, 3)), jnp.ones((3, 2), bool))

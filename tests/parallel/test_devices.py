@@ -176,6 +176,7 @@ def test_devices_do_share_the_work() -> None:
         assert "shard_map" in trace()
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_a_learner_that_cannot_share_a_batch_says_so() -> None:
     learner = bc.make(bc.Config(), SPEC)
     with on_two(BATCH), pytest.raises(OryxError, match="BC cannot share its batches"):

@@ -177,6 +177,10 @@ def test_unknown_seed_and_run(run: Path, tmp_path: Path) -> None:
         oryx_marl.load(run, seed=7)
     with pytest.raises(OryxError, match="there is no run"):
         oryx_marl.load(tmp_path / "nowhere")
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_unknown_checkpoint(run: Path) -> None:
     with pytest.raises(OryxError, match="which must be 'last' or 'best', got 'worst'"):
         oryx_marl.load(run, which="worst")
 
