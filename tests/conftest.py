@@ -5,9 +5,7 @@ import jaxtyping
 import pytest
 
 # For as long as the tests run: the package imports most of its modules when they are asked for.
-jaxtyping.install_import_hook(
-    "oryx_marl", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
-)
+jaxtyping.install_import_hook("oryx_marl", "checked.check")
 
 # Accelerators multiply float32 in lower precision by default; equalities are tested in full.
 jax.config.update("jax_default_matmul_precision", "highest")

@@ -226,15 +226,16 @@ def test_maicq_may_normalise_the_state() -> None:
     state = np.random.default_rng(0).normal(size=(4, 3, 3)).astype(np.float32)
     features = np.zeros((4, 3, 2, 4), np.float32)
 
-    def loss(normalise: bool, state: np.ndarray) -> float:
+    def losses(normalise: bool) -> list[float]:
         learner = maicq.make(maicq.Config(normalise_state=normalise), spec)
-        network = jax.jit(learner.make_network)(key)
-        steps = window(features, state=state)
-        return float(eqx.filter_jit(learner.loss)(network, network, steps, key)[0])
+        network, loss = jax.jit(learner.make_network)(key), eqx.filter_jit(learner.loss)
+        windows = [window(features, state=each) for each in (state, 50 * state - 20)]
+        return [float(loss(network, network, steps, key)[0]) for steps in windows]
 
-    raw = 50 * state - 20
-    assert loss(True, raw) == pytest.approx(loss(True, state), rel=1e-3)
-    assert loss(False, raw) > 10 * loss(False, state)
+    plain, raw = losses(normalise=True)
+    assert raw == pytest.approx(plain, rel=1e-3)
+    plain, raw = losses(normalise=False)
+    assert raw > 10 * plain
 
 
 def test_iql_cql_by_hand() -> None:

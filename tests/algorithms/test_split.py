@@ -145,6 +145,7 @@ def weights(state: Any) -> dict[str, np.ndarray]:
     return {name: array for name, array in arrays.items() if not name.endswith("key/bias")}
 
 
+@pytest.mark.slow
 def test_memory_shrinks_with_the_parts(module: ModuleType) -> None:
     """By the compiler's own account; and what we estimate shrinks from is of that size."""
     whole, cut = (compiled(module, parts).memory_analysis().temp_size_in_bytes for parts in (1, 4))

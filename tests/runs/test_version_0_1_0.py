@@ -154,6 +154,11 @@ def continued(run: Run, updates: int) -> Experiment:
     )
 
 
+@pytest.mark.parametrize(
+    "run",
+    ["run", "run-logs-only", pytest.param("run-online", marks=pytest.mark.slow)],
+    indirect=True,
+)
 def test_runs_go_on(run: Run) -> None:
     """And from then on have versions, checksums and policy files."""
     experiment.run(continued(run, 6), resume=True)
