@@ -1,8 +1,12 @@
 """All tests run with shapes and types of every annotated function checked."""
 
+import os
+
 import jax
 import jaxtyping
 import pytest
+
+os.environ["ORYX_COMPILATION_CACHE"] = "0"  # nothing of the user's is read or changed
 
 # For as long as the tests run: the package imports most of its modules when they are asked for.
 jaxtyping.install_import_hook("oryx_marl", "checked.check")

@@ -23,6 +23,7 @@ from oryx_marl.eval import metrics
 from oryx_marl.eval.evaluator import Evaluator
 from oryx_marl.experiment import EvaluationSettings, Experiment
 from oryx_marl.outcomes.scores import STREAMS
+from oryx_marl.parallel import compilation
 from oryx_marl.policy.player import Player
 from oryx_marl.progress import Report, training_bar
 from oryx_marl.report import page
@@ -163,6 +164,7 @@ def train(
 
 def run_experiment(work: Experiment, resume: bool, console: Console) -> TrainedRun:
     """Runs an experiment with a progress bar and writes its page."""
+    compilation.use_cache()
     watch: AbstractContextManager[Report]
     watch = (
         nullcontext(lambda *_: None) if console.quiet else training_bar(work.train.updates, console)
@@ -200,6 +202,7 @@ def evaluate(
         num_envs: environments side by side, where they run outside JAX.
         num_workers: processes for those (default: one per processor; 0: this one).
     """
+    compilation.use_cache()
     policy = load_policy(_folder(run), which)
     if env is None:
         env = envs.make(policy.spec)
@@ -232,6 +235,7 @@ def load(
         greedy: always the likeliest action, instead of sampling.
         random_seed: the sequence of episodes that are sampled is the same for the same number.
     """
+    compilation.use_cache()
     return Player(load_policy(_folder(run), which), seed, greedy, random_seed)
 
 

@@ -12,6 +12,7 @@ from oryx_marl.bench.runner import Bench, tell_diverged
 from oryx_marl.bench.summary import make_table
 from oryx_marl.cli.console import console, errors
 from oryx_marl.errors import OryxError
+from oryx_marl.parallel import compilation
 from oryx_marl.progress import training_bar
 from oryx_marl.training.loop import StoppedError
 
@@ -46,6 +47,7 @@ class BenchSuite:
             raise OryxError(f"first_seed must not be negative, got {self.first_seed}")
 
     def run(self) -> None:
+        compilation.use_cache()
         chosen = suite.load(self.suite, self.quick)
         command = f"oryx bench {self.suite}{' --quick' if self.quick else ''}"
         bench = Bench(

@@ -15,6 +15,7 @@ from oryx_marl.cli.hub import DataDownload, list_remote
 from oryx_marl.data import stats
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.errors import OryxError
+from oryx_marl.parallel import compilation
 from oryx_marl.progress import training_bar
 
 
@@ -72,6 +73,7 @@ class DataMake:
             raise OryxError("a roll-out with --env is not resumed; leave out --resume")
 
     def run(self) -> None:
+        compilation.use_cache()
         made = self._make_by_recipe() if self.env is None else self._roll_out(self.env)
         console.print(f"made {made}", soft_wrap=True)
         DataInfo(str(made)).run()
