@@ -76,7 +76,7 @@ def generate(gigabytes: float, agents: int, features: int) -> Iterator[Dataset]:
             terminals=ends,
             truncations=np.zeros_like(ends),
             episode_starts=np.arange(0, rows, LENGTH),
-            legal=np.ones((rows, agents, ACTIONS), bool),
+            action_mask=np.ones((rows, agents, ACTIONS), bool),
             name="large/log",
         )
 

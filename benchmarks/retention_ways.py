@@ -45,13 +45,15 @@ def measure(form: Any, layout: Layout, steps: int, width: int, dtype: str) -> di
     heads, agents = layout.num_heads, layout.num_agents
     keys = jax.random.split(jax.random.key(0))
     x = jax.random.normal(keys[0], (BATCH, steps, agents, 4 * heads * width)).astype(dtype)
-    present, reset = jnp.ones(x.shape[:3], bool), jnp.zeros(x.shape[:2], bool)
+    agent_mask, reset = jnp.ones(x.shape[:3], bool), jnp.zeros(x.shape[:2], bool)
     towards = jax.random.normal(keys[1], (*x.shape[:3], heads * width)).astype(dtype)
     decays, norm = jnp.full(heads, 0.95), HeadNorm(heads, width)
 
     def score(x: Any, norm: Any) -> Any:
-        one = lambda x, reset, present: form(layout, (x,), None, reset, present, decays, norm)[0]  # noqa: E731
-        return jnp.sum((jax.vmap(one)(x, reset, present) * towards).astype(jnp.float32))
+        def one(x: Any, reset: Any, agent_mask: Any) -> Any:
+            return form(layout, (x,), None, reset, agent_mask, decays, norm)[0]
+
+        return jnp.sum((jax.vmap(one)(x, reset, agent_mask) * towards).astype(jnp.float32))
 
     began = time.perf_counter()
     try:

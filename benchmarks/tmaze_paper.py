@@ -112,7 +112,11 @@ def run_random(arguments: argparse.Namespace) -> None:
     env, batch, batches = TMaze(), 100_000, 20
 
     def step(carry: jax.Array, observation: Observation, key: jax.Array) -> tuple:
-        return carry, jax.random.categorical(key, jnp.where(observation.legal, 0, -jnp.inf)), None
+        return (
+            carry,
+            jax.random.categorical(key, jnp.where(observation.action_mask, 0, -jnp.inf)),
+            None,
+        )
 
     play = jax.jit(lambda key: rollout.play(env, Policy(jnp.zeros, step), key, batch).returns)
     solved = [int(play(key).sum()) for key in jax.random.split(jax.random.key(0), batches)]

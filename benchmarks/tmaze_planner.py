@@ -33,7 +33,7 @@ ORYX = oryx.Config()
 PAPER = oryx.Config(
     network=NetworkConfig(decay_scale=0.5, remember_last_action=False),
     trace=0.0,
-    act_on_average=False,
+    act_with_ema=False,
 )
 VARIANTS = {
     "oryx": ORYX,
@@ -54,10 +54,10 @@ CELLS = {
 
 def plant_illegal(dataset: Dataset, share: float, seed: int = 0) -> Dataset:
     """The dataset with a share of its logged actions replaced by illegal ones."""
-    assert dataset.legal is not None
+    assert dataset.action_mask is not None
     rng = np.random.default_rng(seed)
-    scores = np.where(dataset.legal, -1.0, rng.random(dataset.legal.shape))
-    chosen = (rng.random(dataset.actions.shape) < share) & ~dataset.legal.all(axis=-1)
+    scores = np.where(dataset.action_mask, -1.0, rng.random(dataset.action_mask.shape))
+    chosen = (rng.random(dataset.actions.shape) < share) & ~dataset.action_mask.all(axis=-1)
     actions = np.where(chosen, scores.argmax(axis=-1), dataset.actions)
     name = f"{dataset.name}-{share:.0%}-illegal"
     return replace(dataset, actions=actions.astype(dataset.actions.dtype), name=name)
@@ -79,7 +79,7 @@ def measure(
     dataset: Dataset,
     arguments: argparse.Namespace,
     script: str,
-    leave_out_bad_rows: bool = False,
+    drop_invalid: bool = False,
 ) -> dict[str, Any]:
     """Trains Oryx with these settings on this data; the record says how to do it again.
 
@@ -102,7 +102,7 @@ def measure(
         out,
         settings,
         experiment.EvaluationSettings(replays=0),
-        leave_out_bad_rows=leave_out_bad_rows,
+        drop_invalid=drop_invalid,
     )
     result = experiment.run(work, resume=True)
     assert result.summary is not None

@@ -49,7 +49,7 @@ def test_settings_are_those_of_the_command_line() -> None:
     for name, value in (("updates", "40"), ("learning_rate", "1e-3"), ("width", 0.5)):
         with pytest.raises(oryx.OryxError, match=f"{name} must be a"):
             api._settings("oryx", {name: value})
-    with pytest.raises(oryx.OryxError, match="objective must be one of icq, clone, q_learning"):
+    with pytest.raises(oryx.OryxError, match="objective must be one of icq, bc, q_learning"):
         api._settings("oryx", {"objective": "bc"})
 
 

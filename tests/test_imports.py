@@ -35,7 +35,17 @@ ROOMS = [
     "bench",
     "cli",
 ]
-ROOT = {"types", "errors", "config", "registry", "files", "trees", "progress", "provenance"}
+ROOT = {
+    "types",
+    "errors",
+    "config",
+    "registry",
+    "files",
+    "trees",
+    "progress",
+    "provenance",
+    "renamed",
+}
 """Modules that all may import, and that import no room."""
 ENTRANCES = {"__init__", "__main__"}
 """The public API and the command: they may import everything, and only the last room them."""

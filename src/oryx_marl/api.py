@@ -122,7 +122,7 @@ def train(
     resume: bool = False,
     env: Any = None,
     evaluation: EvaluationSettings | None = None,
-    leave_out_bad_rows: bool = False,
+    drop_invalid: bool = False,
     progress: bool = True,
     **settings: Any,
 ) -> TrainedRun:
@@ -137,7 +137,7 @@ def train(
         resume: go on with a run that was stopped.
         env: where to score (see `evaluate`), if not in the environment that the data come from.
         evaluation: how many episodes.
-        leave_out_bad_rows: train on faulty data without the rows that would poison it.
+        drop_invalid: train on data with invalid rows, without those rows.
         progress: show a progress bar.
         settings: of the algorithm (`learning_rate=1e-3`, `width=128`), or of the training
             (`log_every=50`).
@@ -156,7 +156,7 @@ def train(
         Path("runs") / name if out is None else Path(out),
         schedule,
         evaluation or EvaluationSettings(),
-        leave_out_bad_rows,
+        drop_invalid,
         None if env is None else as_env(env, fits=learn_from.spec),
     )
     return run_experiment(work, resume, Console(stderr=True, quiet=not progress))

@@ -2,7 +2,7 @@
 
 
 class OryxError(Exception):
-    """Something the user can mend; the command line prints the text and exits non-zero."""
+    """Something the user can correct; the command line prints the text and exits non-zero."""
 
 
 class OryxWarning(UserWarning):

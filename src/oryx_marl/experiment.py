@@ -37,8 +37,8 @@ from oryx_marl.runs.documents import (
 from oryx_marl.runs.folder import NoBestError, Run
 from oryx_marl.training import loop
 from oryx_marl.training.loop import TrainSettings, TrainState
-from oryx_marl.training.offline import Logged
-from oryx_marl.training.online import Live
+from oryx_marl.training.offline import DatasetSource
+from oryx_marl.training.online import EnvSource
 from oryx_marl.types import Spec
 
 
@@ -78,8 +78,8 @@ class Experiment:
     out: Path
     train: TrainSettings = field(default_factory=TrainSettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
-    leave_out_bad_rows: bool = False
-    """Train on faulty data all the same, without the rows that would poison it."""
+    drop_invalid: bool = False
+    """Train on data with invalid rows all the same, without those rows."""
     env: Env | HostEnv | None = None
     """Where the policy is scored; None: in the environment that the data come from, if known."""
 
@@ -162,8 +162,8 @@ def _split(experiment: Experiment, algorithm: Algorithm) -> Split[Dataset] | Non
     dataset, length = experiment.learn_from, algorithm.sequence_length
     if not isinstance(dataset, Dataset):
         return None
-    if experiment.leave_out_bad_rows:
-        dataset = screen.leave_out_bad_rows(dataset)
+    if experiment.drop_invalid:
+        dataset = screen.drop_invalid(dataset)
     else:
         screen.require_clean(dataset)
     share = experiment.evaluation.hold_out
@@ -243,11 +243,11 @@ def _prepare(
         assert parts is not None
         run.write(DatasetCard.from_json(stats.describe(parts.train, found.fingerprint())))
         needs_returns = algorithm.needs_returns_to_go
-        return Logged(put_on_device(parts.train, needs_returns, devices.everywhere()))
+        return DatasetSource(put_on_device(parts.train, needs_returns, devices.everywhere()))
     if record is None:
-        return Live(found)
+        return EnvSource(found)
     record.recorder.rewind((run.newest_update() or 0) if resume else 0)
-    return Live(found, *record)
+    return EnvSource(found, *record)
 
 
 def describe(experiment: Experiment, algorithm: Algorithm) -> RunConfig:
@@ -271,7 +271,7 @@ def describe(experiment: Experiment, algorithm: Algorithm) -> RunConfig:
             **{k: v for k, v in configs.to_dict(experiment.train).items() if k not in TOLD},
             "evaluation": configs.to_dict(experiment.evaluation),
             "environment": None if experiment.env is None else experiment.env.name,
-            "leave_out_bad_rows": experiment.leave_out_bad_rows,
+            "drop_invalid": experiment.drop_invalid,
             "jax": jax.__version__,
             "devices": jax.device_count(),
         },

@@ -174,7 +174,7 @@ def _load_installed(room: str, point: EntryPoint) -> ModuleType:
         module = point.load()
     except Exception as error:
         raise OryxError(
-            f"{about} cannot be loaded: {_explain(error)}; mend or uninstall it"
+            f"{about} cannot be loaded: {_explain(error)}; repair or uninstall it"
         ) from error
     if not isinstance(module, ModuleType) or not _defines(module, PLUGGABLE[room]):
         raise OryxError(

@@ -93,9 +93,9 @@ class Observation(NamedTuple):
 
     features: jax.Array
     """[N, O], in the logged dtype."""
-    legal: jax.Array
+    action_mask: jax.Array
     """[N, A] bool: the actions each agent may take."""
-    present: jax.Array
+    agent_mask: jax.Array
     """[N] bool: the agents that take part in this step."""
     reset: jax.Array
     """[] bool: this step begins an episode, so memory is zeroed before it."""
@@ -108,8 +108,8 @@ class Observation(NamedTuple):
         """The same with the agents in the order of `ids` [N]."""
         return self._replace(
             features=self.features[..., ids, :],
-            legal=self.legal[..., ids, :],
-            present=self.present[..., ids],
+            action_mask=self.action_mask[..., ids, :],
+            agent_mask=self.agent_mask[..., ids],
             last_rewards=None if self.last_rewards is None else self.last_rewards[..., ids],
         )
 
@@ -177,7 +177,7 @@ class Experience(NamedTuple):
     """What the policy said about each of its steps, [B, T, ...]."""
     carry: Any
     """The policy's memory before the first step, [B, ...]."""
-    following: Observation
+    bootstrap_observation: Observation
     """What is seen after the last step, [B, ...]; a new episode's first where one ended."""
-    following_info: Any
+    bootstrap_info: Any
     """What the policy says there, [B, ...]."""

@@ -24,8 +24,8 @@ def window(features: Any, **changes: Any) -> Window:
     features = jnp.asarray(features, jnp.float32)
     shape = features.shape[:3]
     parts: dict[str, Any] = {
-        "legal": np.ones((*shape, 2), bool),
-        "present": np.ones(shape, bool),
+        "action_mask": np.ones((*shape, 2), bool),
+        "agent_mask": np.ones(shape, bool),
         "reset": np.zeros(shape[:2], bool),
         "actions": np.zeros(shape, np.int32),
         "rewards": np.zeros(shape, np.float32),
@@ -36,8 +36,8 @@ def window(features: Any, **changes: Any) -> Window:
     found = {name: jnp.asarray(value) for name, value in parts.items()}
     observation = Observation(
         features,
-        found["legal"],
-        found["present"],
+        found["action_mask"],
+        found["agent_mask"],
         found["reset"],
         jnp.zeros(shape[:2], jnp.int32),
     )
@@ -77,9 +77,9 @@ def one_agent(rows: list[list[list[float]]]) -> np.ndarray:
 
 
 def only_first(steps: int, batch: int) -> np.ndarray:
-    present = np.ones((batch, steps, 2), bool)
-    present[:, :, 1] = False
-    return present
+    agent_mask = np.ones((batch, steps, 2), bool)
+    agent_mask[:, :, 1] = False
+    return agent_mask
 
 
 def test_iicq_by_hand() -> None:
@@ -97,7 +97,7 @@ def test_iicq_by_hand() -> None:
             [[0, 0, 1, 1], [0, 0, 3 + LOG(9), 1 + LOG(9)]],
         ]
     )
-    steps = window(features, present=only_first(2, 2))
+    steps = window(features, agent_mask=only_first(2, 2))
     config = iicq.Config(discount=0.5, policy_temperature=1.0, value_temperature=1.0)
     learner = iicq.make(config, SPEC)
     network = Reads(read_logits, read_q)
@@ -192,12 +192,14 @@ def test_maicq_team_ends_when_all_agents_have() -> None:
     terminal[0, 0] = [True, False]
     terminal[1, 0] = [True, True]
     terminal[2, 0] = [True, False]
-    present = np.ones((3, 2, 2), bool)
-    present[2, :, 1] = False
+    agent_mask = np.ones((3, 2, 2), bool)
+    agent_mask[2, :, 1] = False
     rewards = np.zeros((3, 2, 2), np.float32)
     rewards[:, 0] = [4, 100]
     values = maicq.TeamValues(jnp.zeros((3, 2)), jnp.full((3, 2), 10.0))
-    steps = window(np.zeros((3, 2, 2, 4)), terminal=terminal, present=present, rewards=rewards)
+    steps = window(
+        np.zeros((3, 2, 2, 4)), terminal=terminal, agent_mask=agent_mask, rewards=rewards
+    )
     _, targets, _ = maicq.team_loss(values, steps, maicq.Config(discount=0.5))
     np.testing.assert_allclose(targets[:, 0], [52 + 5, 52, 4], rtol=1e-5)
 
@@ -210,7 +212,7 @@ def test_maicq_policy_loss_by_hand_and_without_gradient_to_the_mixer() -> None:
     logits, q = read_logits(steps.observation), read_q(steps.observation)
 
     def of(shares: jax.Array) -> jax.Array:
-        policy = categorical(logits, steps.observation.legal)
+        policy = categorical(logits, steps.observation.action_mask)
         return maicq.policy_loss(policy, DiscreteValues(q), shares, steps, 1.0)[0]
 
     shares = jnp.array([[[0.75, 0.25]]])
@@ -255,7 +257,7 @@ def test_iql_cql_by_hand() -> None:
         terminal=terminal,
         rewards=rewards,
         reset=np.array([[True, False, True]]),
-        present=only_first(3, 1),
+        agent_mask=only_first(3, 1),
     )
     q, target = read_q(steps.observation), read_q_plus_one(steps.observation)
     config = iql_cql.Config(discount=0.5, cql_weight=2.0)
@@ -270,9 +272,9 @@ def test_iql_cql_by_hand() -> None:
 def test_iql_cql_and_illegal_actions() -> None:
     """Action 1 is illegal, and looks best: it is neither the next action nor pressed down."""
     features = one_agent([[[0, 0, 1, 9], [0, 0, 2, 50]]])
-    legal = np.ones((1, 2, 2, 2), bool)
-    legal[:, :, :, 1] = False
-    steps = window(features, legal=legal, present=only_first(2, 1))
+    action_mask = np.ones((1, 2, 2, 2), bool)
+    action_mask[:, :, :, 1] = False
+    steps = window(features, action_mask=action_mask, agent_mask=only_first(2, 1))
     q = read_q(steps.observation)
     _, metrics = iql_cql.loss(q, q, steps, iql_cql.Config(discount=1.0))
     assert float(metrics["critic_loss"]) == pytest.approx(0.5)  # y = 2, Q = 1
@@ -286,10 +288,10 @@ def test_bc_by_hand() -> None:
     """π of the logged actions ½ and ¾; a third row, whose action is illegal, is left out."""
     features = np.zeros((1, 3, 2, 4), np.float32)
     features[0, 1, 0, :2] = [LOG(3), 0]
-    legal = np.ones((1, 3, 2, 2), bool)
-    legal[0, 2, 0, 0] = False
-    steps = window(features, legal=legal, present=only_first(3, 1))
-    policy = categorical(read_logits(steps.observation), steps.observation.legal)
-    total, metrics = bc.clone_loss(policy, steps)
+    action_mask = np.ones((1, 3, 2, 2), bool)
+    action_mask[0, 2, 0, 0] = False
+    steps = window(features, action_mask=action_mask, agent_mask=only_first(3, 1))
+    policy = categorical(read_logits(steps.observation), steps.observation.action_mask)
+    total, metrics = bc.bc_loss(policy, steps)
     assert float(total) == pytest.approx((LOG(2) - LOG(0.75)) / 2, rel=1e-5)
-    assert float(metrics["imitated_share"]) == pytest.approx(2 / 6)
+    assert float(metrics["valid_label_share"]) == pytest.approx(2 / 6)

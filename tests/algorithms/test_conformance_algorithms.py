@@ -78,7 +78,7 @@ def experience(name: str) -> Any:
         size = algorithm.batch_size, algorithm.sequence_length
         return sample_windows(data(), jax.random.key(0), *size)
     learners = learned(name)[0]
-    actors = online.Live(ENV).init(algorithm, learners, KEYS)
+    actors = online.EnvSource(ENV).init(algorithm, learners, KEYS)
     policy = algorithm.policy(jax.tree.map(lambda x: x[0], algorithm.weights(learners)))
     play = partial(online.collect, ENV, policy, length=algorithm.sequence_length)
     first = jax.tree.map(lambda x: x[0], actors)
@@ -184,7 +184,7 @@ def test_acting_equals_the_pass_of_training_and_is_legal(name: str) -> None:
         return jnp.moveaxis(actions, 0, 1), jnp.moveaxis(taken, 0, 1)
 
     actions, taken = act()
-    assert take_action(window.observation.legal, actions).all()
+    assert take_action(window.observation.action_mask, actions).all()
     observation = window.observation._replace(reset=window.observation.reset.at[:, 0].set(True))
     acted = window._replace(observation=observation, actions=actions)
     trained = jax.jit(lambda: algorithm.distribution(weights, acted)[0].log_prob(actions))
@@ -222,7 +222,7 @@ def test_greedy_takes_the_likeliest_legal_action(name: str) -> None:
     _, first, _ = act(policy.init(5), observation, jax.random.key(0))
     _, again, _ = act(policy.init(5), observation, jax.random.key(1))
     np.testing.assert_array_equal(first, again)
-    assert take_action(observation.legal, first).all()
+    assert take_action(observation.action_mask, first).all()
 
 
 def test_saved_and_loaded_weights_are_equal(name: str, tmp_path: Path) -> None:

@@ -40,8 +40,8 @@ def make_window(length: int = T, resets: tuple[int, ...] = (0,)) -> Window:
     reset = np.isin(np.arange(length), resets)
     observation = Observation(
         features=jnp.asarray(rng.normal(size=(1, length, 2, 3)), jnp.float32),
-        legal=jnp.ones((1, length, 2, 4), bool),
-        present=jnp.ones((1, length, 2), bool),
+        action_mask=jnp.ones((1, length, 2, 4), bool),
+        agent_mask=jnp.ones((1, length, 2), bool),
         reset=jnp.asarray(reset)[None],
         step_count=jnp.arange(length)[None],
     )
@@ -57,7 +57,7 @@ def make_window(length: int = T, resets: tuple[int, ...] = (0,)) -> Window:
 
 def make_trajectory(window: Window, at: slice = slice(None)) -> Trajectory:
     o = window.observation
-    found = (o.features, o.present, o.reset, o.step_count, window.returns_to_go, window.actions)
+    found = (o.features, o.agent_mask, o.reset, o.step_count, window.returns_to_go, window.actions)
     return Trajectory(*(x[0, at] for x in found))
 
 
@@ -97,14 +97,15 @@ def test_steps_where_an_agent_was_absent_are_not_seen_by_it_later() -> None:
     """But by the other agent, who is shown everyone's features."""
     _, network = make()
     trajectory = make_trajectory(make_window())
-    absent = trajectory._replace(present=trajectory.present.at[2, 0].set(False))
+    absent = trajectory._replace(agent_mask=trajectory.agent_mask.at[2, 0].set(False))
     changed = absent._replace(returns_to_go=absent.returns_to_go.at[2, 0].add(1))
     np.testing.assert_allclose(
         forward(network, changed)[3:], forward(network, absent)[3:], atol=1e-6
     )
-    present = trajectory._replace(returns_to_go=trajectory.returns_to_go.at[2, 0].add(1))
+    agent_mask = trajectory._replace(returns_to_go=trajectory.returns_to_go.at[2, 0].add(1))
     assert (
-        np.abs(forward(network, present)[3:, 0] - forward(network, trajectory)[3:, 0]).max() > 1e-4
+        np.abs(forward(network, agent_mask)[3:, 0] - forward(network, trajectory)[3:, 0]).max()
+        > 1e-4
     )
 
 
@@ -124,7 +125,7 @@ def test_acting_is_the_pass_of_training_with_the_asked_return() -> None:
     steps = jnp.arange(T, dtype=jnp.float32)[None, :, None]
     asked = window._replace(returns_to_go=7 - steps * jnp.array([1.0, 0.5]))
     expected = masked_log_softmax(
-        forward(network, make_trajectory(asked)), window.observation.legal[0]
+        forward(network, make_trajectory(asked)), window.observation.action_mask[0]
     )
     found = log_probs(algorithm, madt.Weights(network, jnp.asarray(7.0)), window)
     np.testing.assert_allclose(found[0], expected, atol=1e-5)
@@ -136,7 +137,7 @@ def test_acting_beyond_the_context_sees_the_last_steps_alone() -> None:
     steps = jnp.arange(CONTEXT + 3, dtype=jnp.float32)[None, :, None]
     asked = window._replace(returns_to_go=7 - steps * jnp.array([1.0, 0.5]))
     last = make_trajectory(asked, slice(3, None))
-    expected = masked_log_softmax(forward(network, last)[-1], window.observation.legal[0, -1])
+    expected = masked_log_softmax(forward(network, last)[-1], window.observation.action_mask[0, -1])
     found = log_probs(algorithm, madt.Weights(network, jnp.asarray(7.0)), window)
     np.testing.assert_allclose(found[0, -1], expected, atol=1e-5)
 

@@ -19,7 +19,7 @@ CONFIG = oryx.Config(
     value_temperature=2.0,
     policy_temperature=1.0,
     critic_weight=0.25,
-    trace=0.0,
+    td_lambda=0.0,
 )
 IDS = jnp.arange(2)
 
@@ -38,8 +38,8 @@ def window(features: np.ndarray, **changes) -> Window:
     """[B, T, 2] steps of one running episode, all present, all legal, action 0, reward 0."""
     shape = features.shape[:3]
     parts = {
-        "legal": np.ones((*shape, 3), bool),
-        "present": np.ones(shape, bool),
+        "action_mask": np.ones((*shape, 3), bool),
+        "agent_mask": np.ones(shape, bool),
         "reset": np.zeros(shape[:2], bool),
         "actions": np.zeros(shape, np.int32),
         "rewards": np.zeros(shape, np.float32),
@@ -49,8 +49,8 @@ def window(features: np.ndarray, **changes) -> Window:
     parts = {name: jnp.asarray(value) for name, value in parts.items()}
     observation = Observation(
         jnp.asarray(features, jnp.float32),
-        parts["legal"],
-        parts["present"],
+        parts["action_mask"],
+        parts["agent_mask"],
         parts["reset"],
         jnp.zeros(shape[:2], jnp.int32),
     )
@@ -72,12 +72,12 @@ def test_critic_terms_by_hand() -> None:
     features[:, :, 0, 3] = [[1, 2, 3], [4, 2 + np.log(9), 6]]
     terminal = np.zeros((2, 3, 2), bool)
     terminal[0, 1, 0] = True
-    present = np.ones((2, 3, 2), bool)
-    present[:, :, 1] = False
+    agent_mask = np.ones((2, 3, 2), bool)
+    agent_mask[:, :, 1] = False
     rewards = np.zeros((2, 3, 2), np.float32)
     rewards[0, 1, 0] = 1.0
     rewards[:, :, 1] = 77.0
-    steps = window(features, terminal=terminal, present=present, rewards=rewards)
+    steps = window(features, terminal=terminal, agent_mask=agent_mask, rewards=rewards)
     _, metrics = oryx.loss(tables, target_tables, steps, IDS, CONFIG)
     errors = [
         0.5 * 0.5 * 3 - 1,
@@ -130,11 +130,11 @@ def policy_case(**changes) -> Window:
     features[0, 0, 1] = [*logs(0.25, 0.75), 9, 4, 0, 999]
     features[1, 0, 0] = [*logs(0.5, 0.5), 9, 2, 2, 999]
     features[1, 0, 1] = [*logs(0.5, 0.5), 9, 2, 0, 999]
-    legal = np.ones((2, 2, 2, 3), bool)
-    legal[..., 2] = False
-    present = np.ones((2, 2, 2), bool)
-    present[:, 1] = False
-    return window(features, **{"legal": legal, "present": present, **changes})
+    action_mask = np.ones((2, 2, 2, 3), bool)
+    action_mask[..., 2] = False
+    agent_mask = np.ones((2, 2, 2), bool)
+    agent_mask[:, 1] = False
+    return window(features, **{"action_mask": action_mask, "agent_mask": agent_mask, **changes})
 
 
 def weights(*advantages: float) -> np.ndarray:
@@ -152,7 +152,7 @@ def test_policy_loss_with_cumulative_advantage_by_hand() -> None:
     sizes = [w.sum() ** 2 / (2 * (w**2).sum()) for w in (first, second)]
     assert float(metrics["effective_sample_size"]) == pytest.approx(np.mean(sizes), rel=1e-5)
     assert float(metrics["max_logit"]) == 9
-    assert float(metrics["imitated_share"]) == 0.5
+    assert float(metrics["valid_label_share"]) == 0.5
 
 
 def test_policy_loss_with_own_advantage_by_hand() -> None:
@@ -165,9 +165,9 @@ def test_policy_loss_with_own_advantage_by_hand() -> None:
 
 def test_absent_agent_adds_nothing_to_the_advantage() -> None:
     """Agent 0 of example 0 is absent: agent 1's cumulative advantage is its own 3."""
-    present = np.zeros((2, 2, 2), bool)
-    present[:, 0] = [[False, True], [True, True]]
-    _, metrics = oryx.loss(tables, tables, policy_case(present=present), IDS, CONFIG)
+    agent_mask = np.zeros((2, 2, 2), bool)
+    agent_mask[:, 0] = [[False, True], [True, True]]
+    _, metrics = oryx.loss(tables, tables, policy_case(agent_mask=agent_mask), IDS, CONFIG)
     second = weights(3, 1)
     # Agent 0 of example 1 is alone in its softmax: weight 1.
     terms = [np.log(2), second[0] * np.log(4), second[1] * np.log(2)]
@@ -194,7 +194,7 @@ def test_rows_with_an_illegal_label_stay_out_of_the_policy_loss() -> None:
 
 
 def test_cloning_weighs_every_row_alike() -> None:
-    config = oryx.Config(**{**vars(CONFIG), "objective": "clone"})
+    config = oryx.Config(**{**vars(CONFIG), "objective": "bc"})
     total, metrics = oryx.loss(tables, tables, policy_case(), IDS, config)
     expected = np.mean([np.log(2), np.log(2), np.log(4), np.log(2)])
     assert float(metrics["policy_loss"]) == pytest.approx(expected, rel=1e-5)
@@ -205,10 +205,12 @@ def test_q_learning_takes_the_best_legal_next_value_and_no_policy_loss() -> None
     features = np.zeros((1, 2, 2, 6))
     features[0, 0, :, 3] = 1
     features[0, 1, :, 3:] = [2, 5, 999]
-    legal = np.ones((1, 2, 2, 3), bool)
-    legal[..., 2] = False
+    action_mask = np.ones((1, 2, 2, 3), bool)
+    action_mask[..., 2] = False
     config = oryx.Config(**{**vars(CONFIG), "objective": "q_learning"})
-    total, metrics = oryx.loss(tables, target_tables, window(features, legal=legal), IDS, config)
+    total, metrics = oryx.loss(
+        tables, target_tables, window(features, action_mask=action_mask), IDS, config
+    )
     expected = 0.5 * (0.5 * 6 - 1) ** 2
     assert float(metrics["critic_loss"]) == pytest.approx(expected)
     assert float(total) == pytest.approx(0.25 * expected)
@@ -298,13 +300,13 @@ def test_only_legal_actions_are_taken() -> None:
     learner = oryx.make(CONFIG, SPEC)
     network = learner.init(jax.random.key(0)).network
     rng = np.random.default_rng(0)
-    legal = rng.random((500, 2, 3)) < 0.5
-    legal[..., 1] |= ~legal.any(axis=-1)
-    seen = observations(500)._replace(legal=jnp.asarray(legal))
+    action_mask = rng.random((500, 2, 3)) < 0.5
+    action_mask[..., 1] |= ~action_mask.any(axis=-1)
+    seen = observations(500)._replace(action_mask=jnp.asarray(action_mask))
     for greedy in (False, True):
         policy = learner.policy(network, greedy=greedy)
         _, actions, _ = policy.step(policy.init(500), seen, jax.random.key(1))
-        assert np.take_along_axis(legal, np.asarray(actions)[..., None], -1).all()
+        assert np.take_along_axis(action_mask, np.asarray(actions)[..., None], -1).all()
 
 
 def test_acting_gives_the_training_logits_across_a_reset() -> None:

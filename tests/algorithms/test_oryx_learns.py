@@ -38,7 +38,7 @@ def test_clean_and_with_illegal_labels(tmp_path: Path) -> None:
         success(faulty, tmp_path / "refused")
     reached = success(clean, tmp_path / "clean")
     assert reached >= 0.95
-    assert success(faulty, tmp_path / "faulty", leave_out_bad_rows=True) >= reached - 0.03
+    assert success(faulty, tmp_path / "faulty", drop_invalid=True) >= reached - 0.03
 
 
 @pytest.mark.slow

@@ -60,7 +60,7 @@ def rolled() -> tuple[SablePPO, LearnerState, Experience]:
     algorithm = sable.make(CONFIG, ENV.spec)
     learner = grow(algorithm.init(jax.random.key(0)))
     stacked = jax.tree.map(lambda x: x[None], learner)
-    actors = online.Live(ENV).init(algorithm, stacked, jax.random.key(1)[None])
+    actors = online.EnvSource(ENV).init(algorithm, stacked, jax.random.key(1)[None])
     actors, _ = roll(algorithm, learner, jax.tree.map(lambda x: x[0], actors), jax.random.key(2))
     _, experience = roll(algorithm, learner, actors, jax.random.key(3))
     return algorithm, learner, experience
@@ -76,7 +76,7 @@ def test_acting_equals_training(rolled: tuple[SablePPO, LearnerState, Experience
     ids = jnp.arange(2)
     forward = jax.jit(jax.vmap(learner.network, in_axes=over_envs))
     logits, values = forward(window.observation, window.actions, ids, experience.carry)
-    taken = categorical(logits, window.observation.legal).log_prob(window.actions)
+    taken = categorical(logits, window.observation.action_mask).log_prob(window.actions)
     np.testing.assert_allclose(taken, experience.info.log_probs, atol=1e-4)
     np.testing.assert_allclose(values, experience.info.values, atol=1e-4)
     # and what is remembered matters: without it other numbers come out
@@ -133,8 +133,8 @@ def one_step_batch(**changes: Any) -> Batch:
     """Two environments, one step, two agents, two actions."""
     observation = Observation(
         features=jnp.zeros((2, 1, 2, 1)),
-        legal=jnp.ones((2, 1, 2, 2), bool),
-        present=jnp.ones((2, 1, 2), bool),
+        action_mask=jnp.ones((2, 1, 2, 2), bool),
+        agent_mask=jnp.ones((2, 1, 2), bool),
         reset=jnp.zeros((2, 1), bool),
         step_count=jnp.zeros((2, 1), jnp.int32),
     )
@@ -161,7 +161,9 @@ def say(probability: float, value: float) -> Any:
         observation: Observation, actions: jax.Array, ids: jax.Array, memory: Memory
     ) -> tuple[jax.Array, jax.Array]:
         logits = jnp.log(jnp.array([probability, 1 - probability]))
-        return jnp.broadcast_to(logits, observation.legal.shape), jnp.full(actions.shape, value)
+        return jnp.broadcast_to(logits, observation.action_mask.shape), jnp.full(
+            actions.shape, value
+        )
 
     return forward
 
@@ -204,12 +206,12 @@ def test_exact_ratios_compare_with_the_same_order() -> None:
 @pytest.mark.parametrize(("ends", "expected"), [(False, [0.0, 1.0]), (True, [1.0 - 0.5, 1.0])])
 def test_truncation(ends: bool, expected: list[float]) -> None:
     """Truncated at step 0 with reward 1 and value ½: left out, or counted as an end of the task."""
-    config = replace(CONFIG, time_limit_ends=ends, discount=0.5, trace=0.5)
+    config = replace(CONFIG, time_limit_ends=ends, discount=0.5, gae_lambda=0.5)
     shape = (1, 2, 1)
     observation = Observation(
         features=jnp.zeros((1, 2, 1, 1)),
-        legal=jnp.ones((1, 2, 1, 2), bool),
-        present=jnp.ones(shape, bool),
+        action_mask=jnp.ones((1, 2, 1, 2), bool),
+        agent_mask=jnp.ones(shape, bool),
         reset=jnp.array([[False, True]]),
         step_count=jnp.zeros((1, 2), jnp.int32),
     )
@@ -223,8 +225,8 @@ def test_truncation(ends: bool, expected: list[float]) -> None:
         truncated=jnp.array([[[True], [False]]]),
         info=Decision(jnp.zeros(shape), jnp.array([[[0.5], [0.0]]])),
         carry=(),
-        following=jax.tree.map(lambda x: x[:, 1], observation),
-        following_info=Decision(jnp.zeros((1, 1)), jnp.full((1, 1), 7.0)),
+        bootstrap_observation=jax.tree.map(lambda x: x[:, 1], observation),
+        bootstrap_info=Decision(jnp.zeros((1, 1)), jnp.full((1, 1), 7.0)),
     )
     batch = sable.make_batch(experience, config)
     np.testing.assert_allclose(batch.advantages[0, :, 0], expected)

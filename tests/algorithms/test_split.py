@@ -53,11 +53,11 @@ def make(module: ModuleType, parts: int, **changes: Any) -> oryx.Oryx:
 def make_data(rows: int = 200) -> DeviceData:
     """Episodes of 1 to 7 steps, agents that are absent, actions that are illegal."""
     rng = np.random.default_rng(0)
-    legal = rng.random((rows, 3, 3)) < 0.6
-    legal[..., 0] |= ~legal.any(axis=-1)
+    action_mask = rng.random((rows, 3, 3)) < 0.6
+    action_mask[..., 0] |= ~action_mask.any(axis=-1)
     reset = rng.random(rows) < 0.25
     actions = rng.integers(0, 3, (rows, 3)).astype(np.int8)
-    assert not np.take_along_axis(legal, actions[..., None], -1).all()
+    assert not np.take_along_axis(action_mask, actions[..., None], -1).all()
     return jax.tree.map(
         jnp.asarray,
         DeviceData(
@@ -65,8 +65,8 @@ def make_data(rows: int = 200) -> DeviceData:
             actions=actions,
             rewards=rng.normal(size=(rows, 3)).astype(np.float32),
             terminals=(np.roll(reset, -1) & (rng.random(rows) < 0.5))[:, None].repeat(3, 1),
-            legal=legal,
-            present=rng.random((rows, 3)) < 0.8,
+            action_mask=action_mask,
+            agent_mask=rng.random((rows, 3)) < 0.8,
             reset=reset,
             step_count=np.zeros(rows, np.int32),
             state=None,
@@ -130,7 +130,7 @@ def test_a_split_update_is_the_unsplit_one(module: ModuleType) -> None:
     require_same(cut.optimiser, whole.optimiser, atol=1e-7)
     require_same(cut_metrics, metrics, atol=1e-6)
     assert (metrics["effective_sample_size"] < 0.8).all(), "this batch is hardly coupled"
-    assert (metrics["imitated_share"] < 0.8).all()
+    assert (metrics["valid_label_share"] < 0.8).all()
     (whole, metrics), (cut, cut_metrics) = (learn(module, parts, 5) for parts in (1, 4))
     start, *after = (weights(state) for state in (init(module), whole, cut))
     require_same(*after, atol=1e-5)

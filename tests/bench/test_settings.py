@@ -11,7 +11,7 @@ COMMON = {
     "sequence_length": 20,
     "batch_size": 64,
     "learning_rate": 3e-4,
-    "trace": 0.0,
+    "td_lambda": 0.0,
     "act_on_average": False,
     "advantage": "cumulative",
 }

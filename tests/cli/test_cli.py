@@ -212,7 +212,7 @@ ON_EXPERT = "train oryx tmaze/planner-expert"
         (f"{ON_EXPERT} --log-every 7", "multiple of log_every (7), got 2000"),
         (f"{ON_EXPERT} --episodes-while-training 0", "episodes_while_training must be at least 1"),
         (f"{ON_EXPERT} --replays -1", "replays must not be negative, got -1"),
-        (f"{ON_EXPERT} --preset paper --trace 0.5", "not both; given were trace 0.5"),
+        (f"{ON_EXPERT} --preset paper --td-lambda 0.5", "not both; given were td_lambda 0.5"),
         ("train sable --env nowhere", "no environment 'nowhere'; there is: connector (con-5x5x3a,"),
         ("demo --updates 0", "updates must be at least 1, got 0"),
         ("eval runs/none --episodes 0", "episodes must be at least 1, got 0"),
@@ -274,7 +274,7 @@ def test_unwritable_and_unfitting(finished: Path, cache: dict[str, str]) -> None
 def test_faulty_data_is_refused_or_trained_around(finished: Path, cache: dict[str, str]) -> None:
     clean = catalog.open("tmaze/planner-expert")
     actions = clean.actions.copy()
-    actions[1234, 1] = np.flatnonzero(~clean.legal[1234, 1])[0]
+    actions[1234, 1] = np.flatnonzero(~clean.action_mask[1234, 1])[0]
     faulty = type(clean)(**{**vars(clean), "actions": actions, "name": "faulty"})
     vault.write(faulty, finished / "faulty.vlt" / "one")
     episode, step = clean.locate(1234)
@@ -343,7 +343,7 @@ def test_the_papers_settings_by_name(capsys: pytest.CaptureFixture[str]) -> None
     arguments = ["train", "oryx", "tmaze/replay-small", "--preset", "paper"]
     parsed = cli._app().cli(args=arguments, config=cli.FLAGS)
     config = parsed._choose(catalog.open("tmaze/replay-small"))
-    assert (config.network.decay_scale, config.trace, config.act_on_average) == (0.5, 0.0, False)
+    assert (config.network.decay_scale, config.td_lambda, config.act_with_ema) == (0.5, 0.0, False)
     for algorithm, is_offered in {"oryx": True, "bc": False}.items():
         with pytest.raises(SystemExit):
             cli.main(["train", algorithm, "--help"])

@@ -55,16 +55,16 @@ def _build_box_dataset() -> Callable[..., Dataset]:
 def full_dataset() -> Dataset:
     """One that has every optional array."""
     rows = 7
-    legal = np.ones((rows, 2, 3), bool)
-    legal[2, 0, 0] = False  # action of row 2, agent 0 is 1
-    present = np.ones((rows, 2), bool)
-    present[4, 1] = False
+    action_mask = np.ones((rows, 2, 3), bool)
+    action_mask[2, 0, 0] = False  # action of row 2, agent 0 is 1
+    agent_mask = np.ones((rows, 2), bool)
+    agent_mask[4, 1] = False
     spec = replace(build_dataset().spec, state_size=4)
     return build_dataset(
         rows,
         spec=spec,
-        legal=legal,
-        present=present,
+        action_mask=action_mask,
+        agent_mask=agent_mask,
         state=np.arange(rows * 4, dtype=np.float64).reshape(rows, 4),
         final_observations=np.arange(18, dtype=np.int32).reshape(3, 2, 3) - 18,
         origin={"seed": 3},

@@ -22,7 +22,7 @@ def test_episodes(build_dataset):
     [
         ("observations", (7, 2, 4), np.int32),
         ("actions", (7, 2, 3), np.float32),
-        ("legal", (7, 2, 4), bool),
+        ("action_mask", (7, 2, 4), bool),
         ("state", (7, 1), np.float32),
         ("final_observations", (3, 2, 9), np.int32),
         ("rewards", (6, 2), np.float32),
@@ -52,7 +52,7 @@ def test_fingerprint_sees_values_types_shapes_and_spec_but_no_name(build_dataset
         build_dataset(observations=changed),
         build_dataset(observations=base.observations.astype(np.uint32)),
         build_dataset(episode_starts=np.array([0, 3])),
-        build_dataset(present=np.ones((7, 2), bool)),
+        build_dataset(agent_mask=np.ones((7, 2), bool)),
         build_dataset(spec=replace(base.spec, agents=("a", "b"))),
     ]
     assert len({base.fingerprint(), *(other.fingerprint() for other in others)}) == 6

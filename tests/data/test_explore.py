@@ -79,11 +79,13 @@ def test_hashes_tell_rows_and_columns_apart():
 
 def test_entropy(build_dataset):
     actions = np.array([[0, 0], [1, 0], [0, 0], [1, 0], [0, 0], [1, 0], [2, 0]])
-    present = np.ones((7, 2), bool)
-    present[6, 0] = False  # so left takes 0 and 1 three times each
-    legal = np.ones((7, 2, 3), bool)
-    legal[:, 1, 1:] = False
-    found = find_entropy(build_dataset(actions=actions, present=present, legal=legal))
+    agent_mask = np.ones((7, 2), bool)
+    agent_mask[6, 0] = False  # so left takes 0 and 1 three times each
+    action_mask = np.ones((7, 2, 3), bool)
+    action_mask[:, 1, 1:] = False
+    found = find_entropy(
+        build_dataset(actions=actions, agent_mask=agent_mask, action_mask=action_mask)
+    )
     assert found["bits"] == {"left": 1.0, "right": 0.0}
     assert found["choice"] == pytest.approx(6 * np.log2(3) / 13)
     assert found["most"] == np.log2(3)
@@ -106,9 +108,9 @@ def test_ranges_leave_out_what_is_not_finite():
 
 
 def test_absent_agents_are_not_in_the_ranges(build_dataset):
-    present = np.ones((7, 2), bool)
-    present[6, 1] = False  # the largest of each column
-    found = explore(build_dataset(present=present))
+    agent_mask = np.ones((7, 2), bool)
+    agent_mask[6, 1] = False  # the largest of each column
+    found = explore(build_dataset(agent_mask=agent_mask))
     assert found["features"]["high"] == [36.0, 37.0, 38.0]
 
 

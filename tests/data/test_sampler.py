@@ -23,8 +23,8 @@ def test_windows_are_slices_of_every_array(full_dataset):
         rows = slice(start, start + 4)
         got = jax.tree.map(lambda leaf, index=index: np.asarray(leaf[index]), window)
         np.testing.assert_array_equal(got.observation.features, full_dataset.observations[rows])
-        np.testing.assert_array_equal(got.observation.legal, full_dataset.legal[rows])
-        np.testing.assert_array_equal(got.observation.present, full_dataset.present[rows])
+        np.testing.assert_array_equal(got.observation.action_mask, full_dataset.action_mask[rows])
+        np.testing.assert_array_equal(got.observation.agent_mask, full_dataset.agent_mask[rows])
         np.testing.assert_array_equal(got.observation.reset, reset[rows])
         np.testing.assert_array_equal(got.observation.step_count, step_count[rows])
         np.testing.assert_array_equal(got.actions, full_dataset.actions[rows])
@@ -45,18 +45,18 @@ def test_returns_to_go_end_with_their_episode(full_dataset):
 
 def test_missing_masks_become_all_true(build_dataset):
     window = sample(put_on_device(build_dataset()), jax.random.key(0), 5, 2)
-    assert window.observation.legal.shape == (5, 2, 2, 3)
-    assert window.observation.present.shape == (5, 2, 2)
-    assert bool(window.observation.legal.all() & window.observation.present.all())
+    assert window.observation.action_mask.shape == (5, 2, 2, 3)
+    assert window.observation.agent_mask.shape == (5, 2, 2)
+    assert bool(window.observation.action_mask.all() & window.observation.agent_mask.all())
 
 
 def test_empty_masks_of_absent_agents_are_filled(full_dataset):
-    legal = full_dataset.legal.copy()
-    legal[4, 1] = False  # absent there
-    legal[0, 0] = False  # present there
-    data = put_on_device(replace(full_dataset, legal=legal))
-    legal[4, 1] = True
-    np.testing.assert_array_equal(data.legal, legal)
+    action_mask = full_dataset.action_mask.copy()
+    action_mask[4, 1] = False  # absent there
+    action_mask[0, 0] = False  # present there
+    data = put_on_device(replace(full_dataset, action_mask=action_mask))
+    action_mask[4, 1] = True
+    np.testing.assert_array_equal(data.action_mask, action_mask)
 
 
 def test_dtypes(build_dataset, build_box_dataset):

@@ -35,10 +35,10 @@ def test_endings(build_dataset):
 
 
 def test_choice(build_dataset):
-    legal = np.zeros((7, 2, 3), bool)
-    legal[..., 0] = True
-    legal[0] = True
-    assert describe(build_dataset(legal=legal))["share_with_choice"] == 1 / 7
+    action_mask = np.zeros((7, 2, 3), bool)
+    action_mask[..., 0] = True
+    action_mask[0] = True
+    assert describe(build_dataset(action_mask=action_mask))["share_with_choice"] == 1 / 7
 
 
 def test_box_actions_and_numbers_that_are_not_finite(build_box_dataset):

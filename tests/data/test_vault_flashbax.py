@@ -52,7 +52,7 @@ def fill_buffer(flashbax: ModuleType, tree: dict) -> Any:
 def to_tree(dataset: Any) -> dict:
     """OG-MARL's names."""
     names = ("observations", "actions", "rewards", "terminals", "truncations")
-    infos = {"legals": dataset.legal, "present": dataset.present}
+    infos = {"legals": dataset.action_mask, "present": dataset.agent_mask}
     return {**{name: dataset.arrays()[name] for name in names}, "infos": infos}
 
 
@@ -65,8 +65,8 @@ def test_flashbax_reads_ours(flashbax, full_dataset, tmp_path):
         expected = full_dataset.arrays()[name]
         assert array.dtype == expected.dtype
         np.testing.assert_array_equal(array[0], expected)
-    np.testing.assert_array_equal(infos["legals"][0], full_dataset.legal)
-    np.testing.assert_array_equal(infos["present"][0], full_dataset.present)
+    np.testing.assert_array_equal(infos["legals"][0], full_dataset.action_mask)
+    np.testing.assert_array_equal(infos["present"][0], full_dataset.agent_mask)
     np.testing.assert_array_equal(infos["state"][0], full_dataset.state)
 
 
@@ -139,8 +139,8 @@ def test_we_read_the_quirks_of_og_marl(flashbax, tmp_path):
     assert dataset.observations[:, 1, 2:].tolist() == [[0, 0]] * 6
     np.testing.assert_array_equal(dataset.actions, tree["actions"][..., 0])
     assert (dataset.spec.action.kind, dataset.spec.action.size) == ("discrete", 5)
-    assert dataset.legal is not None
-    assert dataset.legal.dtype == bool
+    assert dataset.action_mask is not None
+    assert dataset.action_mask.dtype == bool
     assert dataset.episode_starts.tolist() == [0, 3]
     assert dataset.truncations[:, 0].tolist() == (ends != 0).tolist()
     np.testing.assert_array_equal(dataset.state, state.reshape(6, 6))

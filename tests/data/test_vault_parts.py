@@ -53,8 +53,8 @@ def build_full(build_dataset: Any, rows: int, starts: tuple[int, ...], seed: int
         spec=replace(build_dataset().spec, state_size=4),
         observations=rng.integers(-99, 99, (rows, 2, 3), np.int16),
         rewards=rng.random((rows, 2), np.float32),
-        legal=rng.random((rows, 2, 3)) < 0.5,
-        present=rng.random((rows, 2)) < 0.5,
+        action_mask=rng.random((rows, 2, 3)) < 0.5,
+        agent_mask=rng.random((rows, 2)) < 0.5,
         state=rng.random((rows, 4)),
         final_observations=rng.integers(-99, 99, (len(starts), 2, 3), np.int16),
         origin={"seed": seed},
@@ -153,15 +153,15 @@ def test_big_endian_parts_fit_little_endian_ones(build_dataset, tmp_path):
     ("changes", "what"),
     [
         ({"rewards": np.zeros((7, 2))}, "its rewards are float64, not float32"),
-        ({"present": np.ones((7, 2), bool)}, "it also has present"),
-        ({"legal": None}, "it has no legal"),
+        ({"agent_mask": np.ones((7, 2), bool)}, "it also has agent_mask"),
+        ({"action_mask": None}, "it has no action_mask"),
         ({"episode_starts": np.array([0], np.int16)}, "its episode_starts are int16, not int64"),
         ({"spec": {"episode_limit": 9}}, "episode_limit of its Spec is 9, not None"),
         ({"spec": {"agents": ("up", "down")}}, "agents of its Spec is"),
     ],
 )
 def test_a_part_that_does_not_fit_is_named(changes, what, build_dataset, tmp_path):
-    first = build_dataset(legal=np.ones((7, 2, 3), bool))
+    first = build_dataset(action_mask=np.ones((7, 2, 3), bool))
     if "spec" in changes:
         changes = {"spec": replace(first.spec, **changes["spec"])}
     with pytest.raises(OryxError, match=f"part 3 of dataset 'tiny' does not fit the .*{what}"):

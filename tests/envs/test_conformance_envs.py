@@ -74,8 +74,8 @@ class Cheat(toy_envs.MeetEnv):
 
     def _answer(self, state, rewards):
         step = super()._answer(state, rewards)
-        legal = step.observation.legal.at[:, 0].set(False)
-        return step._replace(observation=step.observation._replace(legal=legal))
+        action_mask = step.observation.action_mask.at[:, 0].set(False)
+        return step._replace(observation=step.observation._replace(action_mask=action_mask))
 
 
 class Boundless(toy_envs.MeetEnv):

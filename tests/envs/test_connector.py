@@ -24,7 +24,7 @@ BOARD = State(
     ),
     positions=jnp.array([[0, 0], [0, 2], [4, 4]], jnp.int32),
     targets=jnp.array([[2, 0], [2, 2], [4, 3]], jnp.int32),
-    legal=jnp.array([[1, 0, 1, 1, 0], [1, 0, 1, 1, 1], [1, 1, 0, 0, 1]], bool),
+    action_mask=jnp.array([[1, 0, 1, 1, 0], [1, 0, 1, 1, 1], [1, 1, 0, 0, 1]], bool),
     step_count=jnp.int32(4),
 )
 """Agents 0 and 1 are two cells apart; agent 2 stands beside its target."""
@@ -108,7 +108,7 @@ def test_a_step_by_hand(step):
     assert state.grid[0].tolist() == [2, 5, 4, 0, 0]
     assert state.grid[4].tolist() == [0, 0, 0, 8, 7]
     np.testing.assert_allclose(answer.rewards, [-0.03, -0.03, 0.97], atol=1e-6)
-    assert answer.observation.legal.astype(int).tolist() == [
+    assert answer.observation.action_mask.astype(int).tolist() == [
         [1, 0, 0, 1, 0],
         [1, 0, 0, 1, 0],
         [1, 0, 0, 0, 0],
@@ -154,7 +154,7 @@ def test_all_connected_is_terminal_also_in_the_last_step(step):
         .at[1, 2].set(5).at[2, 2].set(6)
         .at[4, 4].set(8).at[4, 3].set(9),
         positions=jnp.array([[1, 0], [1, 2], [4, 4]], jnp.int32),
-        legal=jnp.ones((3, 5), bool),
+        action_mask=jnp.ones((3, 5), bool),
     )  # fmt: skip
     for count in (4, 24):
         state = beside._replace(step_count=jnp.int32(count))

@@ -58,7 +58,7 @@ def assert_same_board(theirs, ours, where=()):
         (theirs.grid, ours.grid),
         (theirs.agents.position, ours.positions),
         (theirs.agents.target, ours.targets),
-        (theirs.action_mask, ours.legal),
+        (theirs.action_mask, ours.action_mask),
         (theirs.step_count, ours.step_count),
     ):
         np.testing.assert_array_equal(one[where], other[where])
@@ -67,7 +67,7 @@ def assert_same_board(theirs, ours, where=()):
 def test_the_first_boards_are_jumanjis():
     (theirs, first, ours, step), _ = played()
     assert_same_board(theirs, ours)
-    np.testing.assert_array_equal(first.observation.action_mask, step.observation.legal)
+    np.testing.assert_array_equal(first.observation.action_mask, step.observation.action_mask)
     assert not step.rewards.any()
     assert not (step.terminal | step.truncated).any()
 
@@ -77,15 +77,17 @@ def test_every_step_is_jumanjis():
     here = live(timestep)
     assert_same_board(theirs, ours, here)
     np.testing.assert_array_equal(timestep.reward[here], step.rewards[here])
-    np.testing.assert_array_equal(timestep.observation.action_mask[here], ours.legal[here])
+    np.testing.assert_array_equal(timestep.observation.action_mask[here], ours.action_mask[here])
     assert here.sum() > 500
     # What is to be compared does occur: illegal moves, and agents that give way to others.
     moved = np.diff(ours.positions, axis=1).any(axis=-1)
-    legal = np.take_along_axis(ours.legal[:, :-1], actions[:, 1:, :, None], axis=3)[..., 0]
+    action_mask = np.take_along_axis(ours.action_mask[:, :-1], actions[:, 1:, :, None], axis=3)[
+        ..., 0
+    ]
     wanted = (actions[:, 1:] > 0) & here[:, 1:, None]
-    assert (wanted & ~legal).any()
-    assert not (wanted & ~legal & moved).any()
-    assert (wanted & legal & ~moved).any()
+    assert (wanted & ~action_mask).any()
+    assert not (wanted & ~action_mask & moved).any()
+    assert (wanted & action_mask & ~moved).any()
 
 
 def test_ends_are_jumanjis():

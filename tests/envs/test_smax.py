@@ -40,18 +40,18 @@ def played():
         ours, first = ENV.reset(key)
 
         def advance(carry, index):
-            theirs, ours, legal = carry
+            theirs, ours, action_mask = carry
             act_key, step_key = jax.random.split(jax.random.fold_in(key, index))
-            draws = jax.random.uniform(act_key, legal.shape)
-            actions = jnp.where(legal, draws, -1).argmax(axis=-1)
+            draws = jax.random.uniform(act_key, action_mask.shape)
+            actions = jnp.where(action_mask, draws, -1).argmax(axis=-1)
             orders = {f"ally_{i}": actions[i] for i in range(UNITS)}
             seen, theirs, rewards, dones, _ = reference.step_env(step_key, theirs, orders)
             masks = reference.get_avail_actions(theirs)
             ours, step = ENV.step(ours, actions, step_key)
             said = (seen, rewards, dones, masks)
-            return (theirs, ours, step.observation.legal), (theirs, said, step)
+            return (theirs, ours, step.observation.action_mask), (theirs, said, step)
 
-        start = (theirs, ours, first.observation.legal)
+        start = (theirs, ours, first.observation.action_mask)
         _, rest = jax.lax.scan(advance, start, jnp.arange(STEPS))
         return (seen, first), rest
 
@@ -70,7 +70,7 @@ def test_every_step_is_jaxmarls():
     np.testing.assert_array_equal(first.state, first_seen["world_state"])
     pairs = (
         (step.observation.features, by_agent(seen)),
-        (step.observation.legal, by_agent(masks)),
+        (step.observation.action_mask, by_agent(masks)),
         (step.rewards, by_agent(rewards)),
         (step.state, seen["world_state"]),
         ((step.terminal | step.truncated), np.repeat(last[..., None], UNITS, axis=2)),
@@ -95,8 +95,8 @@ def test_the_last_observation_is_that_of_the_ended_fight():
         dead = ~alive[:UNITS]
         assert dead.any()
         assert not step.observation.features[episode, t, dead].any()
-        assert (step.observation.legal[episode, t, dead].argmax(axis=-1) == STOP).all()
-        assert (step.observation.legal[episode, t, dead].sum(axis=-1) == 1).all()
+        assert (step.observation.action_mask[episode, t, dead].argmax(axis=-1) == STOP).all()
+        assert (step.observation.action_mask[episode, t, dead].sum(axis=-1) == 1).all()
 
 
 @pytest.fixture(scope="module")
@@ -142,9 +142,9 @@ def test_a_decided_fight_is_terminal(start, step, survivors, reward, count):
 
 
 def test_an_illegal_action_is_a_stop(start, step):
-    legal = ENV._legal(start)
-    assert not legal[0, 5:].all()
-    far = jnp.where(legal[0], -1, jnp.arange(legal.shape[1])).max()
+    action_mask = ENV._action_mask(start)
+    assert not action_mask[0, 5:].all()
+    far = jnp.where(action_mask[0], -1, jnp.arange(action_mask.shape[1])).max()
     state, answer = step(start, stop().at[0].set(far), KEY)
     other, expected = step(start, stop(), KEY)
     for one, another in zip(

@@ -86,7 +86,7 @@ def test_reset_shows_nothing_and_allows_only_the_choice():
     assert not step.observation.features.any()
     assert step.observation.features.shape == (2, 11)
     assert step.observation.features.dtype == jnp.int8
-    assert step.observation.legal.tolist() == [[False] * 5 + [True] * 2] * 2
+    assert step.observation.action_mask.tolist() == [[False] * 5 + [True] * 2] * 2
     assert bool(step.observation.reset)
     assert int(step.observation.step_count) == 0
     assert nothing_happened(step)
@@ -193,7 +193,7 @@ def test_masks_of_the_second_phase(first, second, may):
     _, step = act(at(first, second), STAY, STAY)
     names = ["up", "right", "down", "left"]
     expected = [[True, *(name in words.split() for name in names), False, False] for words in may]
-    assert step.observation.legal.tolist() == expected
+    assert step.observation.action_mask.tolist() == expected
 
 
 # --- ends ---
@@ -250,13 +250,13 @@ def test_a_random_policy_nearly_never_succeeds():
         reset_key, *keys = jax.random.split(key, 21)
 
         def advance(carry, key):
-            state, legal = carry
-            actions = jax.vmap(jax.random.categorical)(jax.random.split(key), jnp.log(legal))
+            state, action_mask = carry
+            actions = jax.vmap(jax.random.categorical)(jax.random.split(key), jnp.log(action_mask))
             state, step = PAPER.step(state, actions, key)
-            return (state, step.observation.legal), step.rewards[0]
+            return (state, step.observation.action_mask), step.rewards[0]
 
         state, step = PAPER.reset(reset_key)
-        return jax.lax.scan(advance, (state, step.observation.legal), jnp.stack(keys))[1]
+        return jax.lax.scan(advance, (state, step.observation.action_mask), jnp.stack(keys))[1]
 
     rewards = jax.jit(jax.vmap(play))(jax.random.split(KEY, episodes))
     assert float(rewards.any(axis=1).mean()) < 0.001

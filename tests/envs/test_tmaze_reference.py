@@ -117,7 +117,7 @@ def test_every_step_agrees_with_the_reference(length, width, mode, seed):
             assert steps.rewards[here].tolist() == rewards
             assert steps.terminal[here].tolist() == ends
             assert steps.observation.features[here].tolist() == seen
-            assert steps.observation.legal[here].tolist() == may
+            assert steps.observation.action_mask[here].tolist() == may
             assert int(steps.observation.step_count[here]) == reference.time
             assert not steps.truncated[here].any()
             ended, compared, solved = ends[0], compared + 1, solved + int(rewards[0])

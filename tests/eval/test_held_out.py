@@ -30,12 +30,12 @@ def make_logs(episodes: int = 40, seed: int = 0) -> Dataset:
     rng = np.random.default_rng(seed)
     rows = episodes * LENGTH
     actions = rng.integers(0, 2, (rows, AGENTS)).astype(np.int32)
-    present = np.ones((rows, AGENTS), bool)
-    present[::LENGTH, 1] = False
+    agent_mask = np.ones((rows, AGENTS), bool)
+    agent_mask[::LENGTH, 1] = False
     ends = np.zeros((rows, AGENTS), bool)
     ends[LENGTH - 1 :: LENGTH] = True
-    legal = np.ones((rows, AGENTS, ACTIONS), bool)
-    legal[..., 2] = False
+    action_mask = np.ones((rows, AGENTS, ACTIONS), bool)
+    action_mask[..., 2] = False
     return Dataset(
         SPEC,
         np.eye(ACTIONS, dtype=np.float32)[actions],
@@ -44,8 +44,8 @@ def make_logs(episodes: int = 40, seed: int = 0) -> Dataset:
         ends,
         np.zeros_like(ends),
         np.arange(0, rows, LENGTH),
-        legal=legal,
-        present=present,
+        action_mask=action_mask,
+        agent_mask=agent_mask,
         name="logs",
     )
 
@@ -62,11 +62,11 @@ def test_score_counts_every_logged_action_once() -> None:
             odds = jnp.log(jnp.array([0.7, 0.3, 1e-9]))
             logits = jnp.broadcast_to(odds, (*window.actions.shape, ACTIONS)) + weights
             everything = jnp.ones(logits.shape, bool)
-            return Categorical(logits, everything & window.observation.legal, logits), carry
+            return Categorical(logits, everything & window.observation.action_mask, logits), carry
 
     fixed = Fixed(algorithm.config, SPEC)
     found = held_out.score(fixed, jnp.zeros(2), parts)
-    counted = parts.validation.actions[parts.validation.present]
+    counted = parts.validation.actions[parts.validation.agent_mask]
     share = (counted == 0).mean()
     expected = share * np.log(0.7) + (1 - share) * np.log(0.3)
     assert 0.3 < share < 0.7
@@ -82,13 +82,13 @@ def test_guess_knows_frequencies_among_the_legal() -> None:
     learned = np.stack(
         [
             np.bincount(logs_of[here], minlength=3) + 1.0
-            for logs_of, here in zip(parts.train.actions.T, parts.train.present.T, strict=True)
+            for logs_of, here in zip(parts.train.actions.T, parts.train.agent_mask.T, strict=True)
         ]
     )
     odds = learned[:, :2] / learned[:, :2].sum(axis=1, keepdims=True)
     wanted = [
         np.log(odds[agent, parts.validation.actions[row, agent]])
-        for row, agent in np.argwhere(parts.validation.present)
+        for row, agent in np.argwhere(parts.validation.agent_mask)
     ]
     np.testing.assert_allclose(found["log_likelihood"], np.mean(wanted), rtol=1e-6)
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from oryx_marl import registry
+from oryx_marl import registry, renamed
 from oryx_marl.algorithms import sable
 from oryx_marl.data import catalog
 from oryx_marl.data.dataset import Dataset
@@ -22,8 +22,8 @@ from oryx_marl.policy import artifact
 from oryx_marl.recipes._policies import KEPT
 from oryx_marl.rollout.record import record_episodes
 from oryx_marl.training import loop
-from oryx_marl.training.offline import Logged
-from oryx_marl.training.online import Live
+from oryx_marl.training.offline import DatasetSource
+from oryx_marl.training.online import EnvSource
 from oryx_marl.trees import flatten
 
 FOLDER = Path(__file__).parent / "recorded"
@@ -49,8 +49,8 @@ SMALL = {
 }
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in registry.names("algorithms")},
-    "oryx-own": ("oryx", {"advantage": "own", "trace": 0.0, "act_on_average": False}),
-    "oryx-clone": ("oryx", {"objective": "clone"}),
+    "oryx-own": ("oryx", {"advantage": "own", "td_lambda": 0.0, "act_with_ema": False}),
+    "oryx-clone": ("oryx", {"objective": "bc"}),
     "oryx-q": ("oryx", {"objective": "q_learning", "memory": False}),
     "sable-permuted": ("sable", {"permute_agents": True, "epochs": 2}),
 }
@@ -90,21 +90,21 @@ def train(name: str) -> dict[str, np.ndarray]:
     algorithm = module.make(config, ENV.spec)
     logged = put_on_device(dataset(), True)
     is_online = module is sable
-    source: Any = Live(ENV) if is_online else Logged(logged)
+    source: Any = EnvSource(ENV) if is_online else DatasetSource(logged)
     state = loop.init_state(algorithm, SEEDS, source)
     keys, done = loop.make_keys(SEEDS), 0
     found: dict[str, np.ndarray] = {}
     for update in UPDATES:
-        learners, world, metrics = source.advance(
-            algorithm, update - done, state.learners, state.world, keys, done
+        learners, source_state, metrics = source.advance(
+            algorithm, update - done, state.learners, state.source_state, keys, done
         )
-        state, done = state._replace(learners=learners, world=world), update
+        state, done = state._replace(learners=learners, source_state=source_state), update
         found |= {f"{update}/metrics/{key}": value for key, value in metrics.items()}
         found |= {f"{update}/{key}": value for key, value in flatten(learners.network).items()}
     weights = algorithm.weights(state.learners)
     evaluator = Evaluator(algorithm, ENV, SEEDS)
     found["returns"] = evaluator.evaluate(weights, 0, 32)["return"]
-    found["actions"] = evaluator.trace(weights, 0, EPISODES).actions
+    found["actions"] = evaluator.record_trajectories(weights, 0, EPISODES).actions
     window = sample_windows(logged, jax.random.key(3), 4, 8)
 
     def log_probs(weights: Any) -> jax.Array:
@@ -122,7 +122,13 @@ def compute(name: str) -> dict[str, np.ndarray]:
 def read(name: str) -> dict[str, np.ndarray]:
     """What was recorded."""
     with np.load(FOLDER / f"{name}.npz", allow_pickle=False) as arrays:
-        return dict(arrays)
+        return {_name_of_today(key): array for key, array in arrays.items()}
+
+
+def _name_of_today(key: str) -> str:
+    """Metrics were renamed after these numbers were recorded."""
+    *parents, last = key.split("/")
+    return "/".join([*parents, renamed.METRICS.get(last, last)])
 
 
 def compare(name: str) -> dict[str, float]:

@@ -31,7 +31,7 @@ def draw_actions(env: Env, observation: Observation, key: jax.Array) -> jax.Arra
     action = env.spec.action
     draws = jax.random.uniform(key, (env.spec.num_agents, action.size))
     if action.kind == "discrete":
-        return jnp.where(observation.legal, draws, -1).argmax(axis=-1).astype(jnp.int32)
+        return jnp.where(observation.action_mask, draws, -1).argmax(axis=-1).astype(jnp.int32)
     low, high = jnp.array(action.low), jnp.array(action.high)
     return low + (high - low) * draws
 
@@ -110,13 +110,13 @@ def check_shapes_and_dtypes(env: Env) -> None:
     for step in (first, later):
         seen, agents = step.observation, (spec.num_agents,)
         assert seen.features.shape == (*agents, spec.observation_size)
-        assert seen.legal.shape == (*agents, spec.action.size)
-        assert seen.present.shape == agents
+        assert seen.action_mask.shape == (*agents, spec.action.size)
+        assert seen.agent_mask.shape == agents
         assert seen.reset.shape == seen.step_count.shape == ()
         assert step.rewards.shape == step.terminal.shape == step.truncated.shape == agents
         assert step.rewards.dtype == jnp.float32
         assert seen.step_count.dtype == jnp.int32
-        flags = (seen.legal, seen.present, seen.reset, step.terminal, step.truncated)
+        flags = (seen.action_mask, seen.agent_mask, seen.reset, step.terminal, step.truncated)
         assert {flag.dtype for flag in flags} == {jnp.dtype(bool)}
     assert first.observation.features.dtype == later.observation.features.dtype
 
@@ -160,11 +160,11 @@ def check_beginnings(env: Env) -> None:
 
 def check_present_agents_can_act(env: Env) -> None:
     logged, played = episodes(env)
-    can_act = logged.observation.legal.any(axis=-1) | ~logged.observation.present
+    can_act = logged.observation.action_mask.any(axis=-1) | ~logged.observation.agent_mask
     over = (logged.terminal | logged.truncated).all(axis=-1)
     assert can_act[played & ~over].all()
     if env.spec.action.kind == "box":
-        assert logged.observation.legal.all(), "continuous actions have no masks"
+        assert logged.observation.action_mask.all(), "continuous actions have no masks"
 
 
 def check_actions_matter(env: Env) -> None:
@@ -200,7 +200,7 @@ def check_illegal_actions(env: Env) -> None:
         others = draw_actions(env, observation, KEY)
         tries = jax.vmap(lambda action: env.step(state, others.at[agent].set(action), KEY)[1])
         step = tries(actions)
-        return step.rewards, step.terminal, step.truncated, step.observation.legal
+        return step.rewards, step.terminal, step.truncated, step.observation.action_mask
 
     over_agents = jax.vmap(attempt, in_axes=(None, None, 0))
     over_all = jax.jit(jax.vmap(jax.vmap(over_agents, (0, 0, None)), (0, 0, None)))
@@ -212,10 +212,10 @@ def check_illegal_actions(env: Env) -> None:
     outcomes = np.concatenate(
         [part[here].reshape(here.sum(), len(agents), len(actions), -1) for part in found], axis=-1
     )
-    legal = logged.observation.legal[here][:, : len(agents)]
+    action_mask = logged.observation.action_mask[here][:, : len(agents)]
     same = np.isclose(outcomes[:, :, :, None], outcomes[:, :, None], atol=1e-6).all(axis=-1)
-    excused = (same & legal[:, :, None]).any(axis=-1)
-    assert excused[~legal].all()
+    excused = (same & action_mask[:, :, None]).any(axis=-1)
+    assert excused[~action_mask].all()
     assert (~same).any(), "no action makes a difference"
 
 

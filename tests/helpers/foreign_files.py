@@ -38,11 +38,11 @@ def build_tree(about: dict[str, str], seed: int) -> dict[str, np.ndarray]:
         "infos.state.": random.normal(size=(ROWS, *shape(about["state_shape"]))).astype(np.float32),
     }
     if about["action_space"] == "Discrete":
-        legal = random.random((ROWS, *legals)) < 0.6
-        legal[..., 0] = True
-        chosen = (random.random(legal.shape) * legal).argmax(axis=-1)
+        action_mask = random.random((ROWS, *legals)) < 0.6
+        action_mask[..., 0] = True
+        chosen = (random.random(action_mask.shape) * action_mask).argmax(axis=-1)
         tree["actions."] = chosen.reshape(ROWS, *acted).astype(np.int64)
-        tree["infos.legals."] = legal.astype(np.float32)
+        tree["infos.legals."] = action_mask.astype(np.float32)
     else:
         tree["actions."] = random.uniform(-1, 1, (ROWS, *acted)).astype(np.float32)
         if legals:

@@ -25,7 +25,7 @@ def draw_actions(env: HostEnv, step: Step, rng: np.random.Generator) -> np.ndarr
     space = env.spec.action
     draws = rng.random((env.num_envs, env.spec.num_agents, space.size))
     if space.kind == "discrete":
-        return np.where(step.observation.legal, draws, -1).argmax(axis=-1).astype(np.int32)
+        return np.where(step.observation.action_mask, draws, -1).argmax(axis=-1).astype(np.int32)
     low, high = np.array(space.low), np.array(space.high)
     return (low + (high - low) * draws).astype(np.float32)
 
@@ -59,12 +59,12 @@ def check_shapes_and_dtypes(env: HostEnv) -> None:
     for count, step in [(env.num_envs, steps[0]), (env.num_envs, steps[-1]), (1, alone)]:
         seen, agents = step.observation, (count, spec.num_agents)
         assert seen.features.shape == (*agents, spec.observation_size)
-        assert seen.legal.shape == (*agents, spec.action.size)
-        assert seen.present.shape == agents
+        assert seen.action_mask.shape == (*agents, spec.action.size)
+        assert seen.agent_mask.shape == agents
         assert seen.reset.shape == seen.step_count.shape == (count,)
         assert step.rewards.shape == step.terminal.shape == step.truncated.shape == agents
         assert (step.rewards.dtype, seen.step_count.dtype) == (np.float32, np.int32)
-        flags = (seen.legal, seen.present, seen.reset, step.terminal, step.truncated)
+        flags = (seen.action_mask, seen.agent_mask, seen.reset, step.terminal, step.truncated)
         assert {flag.dtype for flag in flags} == {np.dtype(bool)}
         assert (step.state is None) == (spec.state_size == 0)
         assert step.state is None or step.state.shape == (count, spec.state_size)
@@ -96,7 +96,7 @@ def check_features(env: HostEnv) -> None:
 
 def check_present_agents_can_act(env: HostEnv) -> None:
     for step in roll_out(env, SEEDS):
-        can_act = step.observation.legal.any(axis=-1) | ~step.observation.present
+        can_act = step.observation.action_mask.any(axis=-1) | ~step.observation.agent_mask
         assert can_act[~has_ended(step)].all()
 
 

@@ -21,9 +21,9 @@ def build_clean(**changes: Any) -> Dataset:
     observations = rng.normal(size=(ROWS, 3, 5)).astype(np.float32)
     steps = np.arange(ROWS) - np.repeat(STARTS, LENGTHS)
     observations[..., 0] = steps[:, None] / 20
-    legal = rng.random((ROWS, 3, 4)) < 0.7
+    action_mask = rng.random((ROWS, 3, 4)) < 0.7
     actions = rng.integers(4, size=(ROWS, 3)).astype(np.int32)
-    np.put_along_axis(legal, actions[..., None], True, axis=-1)
+    np.put_along_axis(action_mask, actions[..., None], True, axis=-1)
     ends = np.zeros((2, ROWS, 3), bool)
     last = STARTS + LENGTHS - 1
     ends[0, last[::2]] = ends[1, last[1::2]] = True
@@ -35,8 +35,8 @@ def build_clean(**changes: Any) -> Dataset:
         "terminals": ends[0],
         "truncations": ends[1],
         "episode_starts": STARTS,
-        "legal": legal,
-        "present": np.ones((ROWS, 3), bool),
+        "action_mask": action_mask,
+        "agent_mask": np.ones((ROWS, 3), bool),
         "state": rng.normal(size=(ROWS, 3)).astype(np.float32),
         "final_observations": rng.normal(size=(12, 3, 5)).astype(np.float32),
         "name": "planted",
@@ -48,7 +48,7 @@ def build_clean_box() -> Dataset:
     """The same with actions in a box."""
     spec = replace(build_clean().spec, action=ActionSpace("box", 2, (-1.0, -2.0), (1.0, 2.0)))
     actions = np.random.default_rng(8).uniform(-1, 1, (ROWS, 3, 2)).astype(np.float32)
-    return build_clean(spec=spec, actions=actions, legal=None)
+    return build_clean(spec=spec, actions=actions, action_mask=None)
 
 
 class Plant(NamedTuple):
@@ -128,7 +128,7 @@ def cut_step(dataset: Dataset) -> Dataset:
 
 
 NAN, INF = np.nan, np.inf
-SAME = ("observations", "actions", "rewards", "state", "legal")
+SAME = ("observations", "actions", "rewards", "state", "action_mask")
 CLOCK = (slice(None), 0)
 
 PLANTS = {
@@ -182,24 +182,24 @@ PLANTS = {
     "illegal action": Plant(
         "illegal action", (5, 5, "cy", "actions"), "not among the legal ones (1)",
         both(put("actions", (row(5, 5), 2), 0),
-             put("legal", (row(5, 5), 2), (False, True, False, False))),
+             put("action_mask", (row(5, 5), 2), (False, True, False, False))),
     ),
     "no legal action": Plant(
-        "no legal action", (10, 4, "bo", "legal"), "no action is legal",
-        put("legal", (row(10, 4), 1), False),
+        "no legal action", (10, 4, "bo", "action_mask"), "no action is legal",
+        put("action_mask", (row(10, 4), 1), False),
     ),
     "ids from 1 on": Plant(
         "first action never taken", (None, None, None, "actions"), "takes 0, but 4 is taken",
         lambda d: replace(
             d,
             actions=d.actions + 1,
-            legal=np.concatenate([np.ones((ROWS, 3, 1), bool), d.legal], axis=2),
+            action_mask=np.concatenate([np.ones((ROWS, 3, 1), bool), d.action_mask], axis=2),
             spec=replace(d.spec, action=ActionSpace("discrete", 5)),
         ),
     ),
     "agent with one action": Plant(
         "agent has one action", (None, None, "bo", "actions"), "its action is 2 in every step",
-        both(put("actions", (slice(None), 1), 2), put("legal", (slice(None), 1, 2), True)),
+        both(put("actions", (slice(None), 1), 2), put("action_mask", (slice(None), 1, 2), True)),
     ),
     "episode without an end": Plant(
         "episode without an end", (6, 12, None, "terminals"), "neither terminal nor truncated",
@@ -214,7 +214,7 @@ PLANTS = {
         put("truncations", row(8, 3), True),
     ),
     "agent acts after its end": Plant(
-        "agent acts after its end", (3, 5, "ada", "present"), "the step before was its terminal",
+        "agent acts after its end", (3, 5, "ada", "agent_mask"), "the step before was its terminal",
         put("terminals", (row(3, 4), 0), True),
     ),
     "terminal and truncated": Plant(
@@ -301,21 +301,21 @@ PLANTS = {
         with_spec(observation_sizes=(5, 5, 4)), count=ROWS,
     ),
     "agent never there": Plant(
-        "agent never there", (None, None, "cy", "present"), "absent in every step",
-        both(put("present", (slice(None), 2), False), put("rewards", (slice(None), 2), 0)),
+        "agent never there", (None, None, "cy", "agent_mask"), "absent in every step",
+        both(put("agent_mask", (slice(None), 2), False), put("rewards", (slice(None), 2), 0)),
     ),
     "agent missing from an episode": Plant(
-        "agent missing from an episode", (7, None, "bo", "present"), "91.7% of the episodes",
-        both(put("present", (slice(row(7, 0), row(8, 0)), 1), False),
+        "agent missing from an episode", (7, None, "bo", "agent_mask"), "91.7% of the episodes",
+        both(put("agent_mask", (slice(row(7, 0), row(8, 0)), 1), False),
              put("rewards", (slice(row(7, 0), row(8, 0)), 1), 0)),
     ),
     "nobody there": Plant(
-        "nobody there", (3, 2, None, "present"), "no agent takes part",
-        both(put("present", row(3, 2), False), put("rewards", row(3, 2), 0)),
+        "nobody there", (3, 2, None, "agent_mask"), "no agent takes part",
+        both(put("agent_mask", row(3, 2), False), put("rewards", row(3, 2), 0)),
     ),
     "reward of an absent agent": Plant(
         "reward of an absent agent", (3, 2, "bo", "rewards"), "its reward is 3.0",
-        both(put("present", (row(3, 2), 1), False), put("rewards", (row(3, 2), 1), 3)),
+        both(put("agent_mask", (row(3, 2), 1), False), put("rewards", (row(3, 2), 1), 3)),
     ),
     "no reward": Plant(
         "no reward", (None, None, None, "rewards"), "every reward is 0",

@@ -14,7 +14,7 @@ from oryx_marl.types import ActionSpace, Spec
 
 SPEC = Spec("", ("left", "right"), (3, 3), ActionSpace("discrete", 4), state_size=2)
 NAMES = ("observations", "actions", "rewards", "terminals", "truncations")
-OPTIONAL = ("legal", "present", "state")
+OPTIONAL = ("action_mask", "agent_mask", "state")
 
 Steps = dict[str, np.ndarray]
 BORDERS = [0, 5, 6, 11, 15, 20, 20, 26, 33, 36, 40]
@@ -34,8 +34,8 @@ def make_steps(environments: int, length: int, seed: int = 0, ends: float = 0.2)
         "terminals": (is_end & is_terminal) | one_agent,
         "truncations": is_end & ~is_terminal,
         "final_observations": rng.integers(-9999, 9999, (*step, 2, 3), np.int16),
-        "legal": rng.random((*step, 2, 4)) < 0.5,
-        "present": rng.random((*step, 2)) < 0.9,
+        "action_mask": rng.random((*step, 2, 4)) < 0.5,
+        "agent_mask": rng.random((*step, 2)) < 0.9,
         "state": rng.random((*step, 2)),
     }
 

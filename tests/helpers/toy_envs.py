@@ -26,7 +26,7 @@ class MeetEnv:
     version = 1
     return_name = "return"
     feature_range = (-1.0, 1.0)
-    starts_per_step = 0.0
+    reset_pool_rate = 0.0
     num_starts: int | None = None
 
     def __init__(self, num_moves: int = 0) -> None:
@@ -69,8 +69,8 @@ class MeetEnv:
         distances = jnp.abs(state.positions - state.targets)
         observation = Observation(
             features=jnp.stack([state.positions, state.targets], axis=1),
-            legal=jnp.ones((len(AGENTS), self.spec.action.size), bool),
-            present=jnp.ones(len(AGENTS), bool),
+            action_mask=jnp.ones((len(AGENTS), self.spec.action.size), bool),
+            agent_mask=jnp.ones(len(AGENTS), bool),
             reset=state.step_count == 0,
             step_count=state.step_count,
         )

@@ -28,7 +28,7 @@ from oryx_marl.networks.sable import NetworkConfig
 from oryx_marl.parallel import devices
 from oryx_marl.runs.folder import Run
 from oryx_marl.training import loop
-from oryx_marl.training.offline import Logged
+from oryx_marl.training.offline import DatasetSource
 
 CONFIG = oryx.Config(
     network=NetworkConfig(width=8), batch_size=8, sequence_length=4, policy_temperature=0.01
@@ -70,7 +70,7 @@ def train(out: Path, seeds: int) -> None:
     learner = Small(CONFIG, dataset.spec)
     with devices.spread(learner, seeds), devices.own_folder(out) as folder:
         folder.mkdir(parents=True, exist_ok=True)
-        source = Logged(put_on_device(dataset, device=devices.everywhere()))
+        source = DatasetSource(put_on_device(dataset, device=devices.everywhere()))
         for updates in (2, 4):
             settings = make_settings(updates, seeds)
             loop.train(learner, source, settings, Run(folder), resume=True)

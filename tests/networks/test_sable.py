@@ -32,11 +32,11 @@ def history(seed: int, T: int = 12, absences: bool = False) -> tuple[Observation
     N, O, A = SPEC.num_agents, SPEC.observation_size, SPEC.action.size  # noqa: E741
     reset = np.zeros(T, bool)
     reset[[0, 4, 9]] = True
-    present = rng.random((T, N)) > 0.3 if absences else np.ones((T, N), bool)
+    agent_mask = rng.random((T, N)) > 0.3 if absences else np.ones((T, N), bool)
     observation = Observation(
         features=jnp.asarray(rng.normal(size=(T, N, O)), jnp.float32),
-        legal=jnp.ones((T, N, A), bool),
-        present=jnp.asarray(present),
+        action_mask=jnp.ones((T, N, A), bool),
+        agent_mask=jnp.asarray(agent_mask),
         reset=jnp.asarray(reset),
         step_count=jnp.zeros(T, jnp.int32),
     )
@@ -50,16 +50,16 @@ def act_along(
 
     `choose` sees features, mask and noise only, so the logged action travels as the mask.
     """
-    forced = observation._replace(legal=jax.nn.one_hot(actions, SPEC.action.size, dtype=bool))
+    forced = observation._replace(action_mask=jax.nn.one_hot(actions, SPEC.action.size, dtype=bool))
 
-    def choose(features, legal, noise):
-        return legal.argmax().astype(jnp.int32), features
+    def choose(features, action_mask, noise):
+        return action_mask.argmax().astype(jnp.int32), features
 
     def step(memory, observation):
         memory, taken, features, _ = network.act(memory, observation, choose, jnp.zeros((3, 4)))
         return memory, (taken, features)
 
-    return jax.lax.scan(step, network.init_memory(), forced)[1]
+    return jax.lax.scan(step, network.init_state(), forced)[1]
 
 
 def compare(network: Sable, absences: bool, tolerance: float) -> None:
@@ -68,7 +68,7 @@ def compare(network: Sable, absences: bool, tolerance: float) -> None:
         network, observation, actions, jnp.arange(3)
     )
     taken, acted = jax.jit(act_along)(network, observation, actions)
-    here = np.asarray(observation.present)
+    here = np.asarray(observation.agent_mask)
     np.testing.assert_array_equal(taken, actions)
     np.testing.assert_allclose(acted[here], trained[here], rtol=0, atol=tolerance)
 

@@ -40,10 +40,10 @@ def test_nothing_is_no_action_and_stays_so(kind: str) -> None:
 
 def test_agents_are_told_of_the_last_one_present(kind: str) -> None:
     tokens, actions = ACTIONS[kind]
-    present = jnp.array([True, False, True])
+    agent_mask = jnp.array([True, False, True])
     codes, nothing = tokens.encode(actions), tokens.nothing(())
-    latest = latest_codes(tokens, actions, present)
-    previous = previous_codes(tokens, actions, present)
+    latest = latest_codes(tokens, actions, agent_mask)
+    previous = previous_codes(tokens, actions, agent_mask)
     for found, expected in (
         (latest, [codes[0], codes[0], codes[2]]),
         (previous, [nothing, codes[0], codes[0]]),

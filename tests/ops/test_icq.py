@@ -7,7 +7,7 @@ import pytest
 
 from oryx_marl.ops import icq
 from oryx_marl.ops.distributions import categorical
-from oryx_marl.ops.returns import td_rows
+from oryx_marl.ops.returns import td_masks
 from oryx_marl.ops.values import DiscreteValues
 
 
@@ -16,19 +16,19 @@ def test_td_rows_over_every_kind_of_border() -> None:
     absent next | absent here | last."""
     terminal = jnp.array([0, 1, 0, 0, 0, 0, 0], bool)[None, :, None]
     reset = jnp.array([0, 0, 1, 1, 0, 0, 0], bool)[None]
-    present = jnp.array([1, 1, 1, 1, 1, 0, 1], bool)[None, :, None]
-    rows, uses_next = td_rows(present, terminal, reset)
+    agent_mask = jnp.array([1, 1, 1, 1, 1, 0, 1], bool)[None, :, None]
+    rows, bootstrap_mask = td_masks(agent_mask, terminal, reset)
     # 0 goes on; 1 is terminal; 2 was cut (step 3 is a reset); 3 goes on; 4: absent at 5; 5: absent.
     assert rows[0, :, 0].tolist() == [True, True, False, True, False, False]
-    assert uses_next[0, :, 0].tolist() == [True, False, False, True, False, False]
+    assert bootstrap_mask[0, :, 0].tolist() == [True, False, False, True, False, False]
 
 
 def test_td_rows_terminal_of_one_agent_only() -> None:
     terminal = jnp.array([[[True, False], [False, False]]])
-    present = jnp.array([[[True, True], [False, True]]])
-    rows, uses_next = td_rows(present, terminal, jnp.zeros((1, 2), bool))
+    agent_mask = jnp.array([[[True, True], [False, True]]])
+    rows, bootstrap_mask = td_masks(agent_mask, terminal, jnp.zeros((1, 2), bool))
     assert rows.tolist() == [[[True, True]]]
-    assert uses_next.tolist() == [[[False, True]]]
+    assert bootstrap_mask.tolist() == [[[False, True]]]
 
 
 def test_batch_weights_by_hand() -> None:
@@ -61,10 +61,12 @@ def test_effective_sample_size() -> None:
 def test_td_targets_by_hand() -> None:
     """Two used next values 1 and 1 + log 3 at α = 1: weights 0.5 and 1.5; γ = 0.5."""
     next_values = jnp.array([1.0, 1 + np.log(3.0), 7.0])[:, None, None]
-    uses_next = jnp.array([True, True, False])[:, None, None]
+    bootstrap_mask = jnp.array([True, True, False])[:, None, None]
     rewards = jnp.array([1.0, 0.0, 3.0])[:, None, None]
     rows = jnp.ones((3, 1, 1), bool)
-    found = icq.td_targets(rewards, next_values, rows, uses_next, discount=0.5, temperature=1.0)
+    found = icq.td_targets(
+        rewards, next_values, rows, bootstrap_mask, discount=0.5, temperature=1.0
+    )
     expected = [1 + 0.5 * 0.5 * 1, 0.5 * 1.5 * (1 + np.log(3.0)), 3.0]
     np.testing.assert_allclose(found[:, 0, 0], expected, rtol=1e-6)
 
@@ -77,9 +79,9 @@ def test_targets_with_a_trace_by_hand() -> None:
     """
     shape = (1, 5, 1)
     rows = jnp.array([1, 1, 0, 1, 1], bool).reshape(shape)
-    uses_next = jnp.array([1, 1, 0, 0, 1], bool).reshape(shape)
+    bootstrap_mask = jnp.array([1, 1, 0, 0, 1], bool).reshape(shape)
     found = icq.td_targets(
-        jnp.ones(shape), jnp.full(shape, 4.0), rows, uses_next, 0.5, 1.0, trace=0.5
+        jnp.ones(shape), jnp.full(shape, 4.0), rows, bootstrap_mask, 0.5, 1.0, td_lambda=0.5
     )
     assert found[0, [0, 1, 3, 4], 0].tolist() == [2.75, 3.0, 1.0, 3.0]
 
@@ -91,8 +93,8 @@ def test_advantages_by_hand() -> None:
     policy = categorical(log_probs, jnp.ones(q.shape, bool))
     own = icq.own_advantage(DiscreteValues(q), policy, actions)
     np.testing.assert_allclose(own[0, 0], [1.0, 1.5, 2.0], rtol=1e-6)
-    present = jnp.array([True, False, True])[None, None]
-    cumulative = icq.cumulative_advantage(own, present)
+    agent_mask = jnp.array([True, False, True])[None, None]
+    cumulative = icq.cumulative_advantage(own, agent_mask)
     np.testing.assert_allclose(cumulative[0, 0], [1.0, 1.0, 3.0], rtol=1e-6)
 
 

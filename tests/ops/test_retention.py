@@ -33,7 +33,7 @@ def draw(rng: np.random.Generator, shape: tuple[int, int, int]) -> dict:
         "state": rng.normal(size=(K, K)) * rng.choice([0.0, 1.0]),
         "decay": np.asarray(rng.uniform(0.05, 1.0)),
         "reset": rng.random(T) < reset_rate,
-        "present": rng.random((T, N)) >= absent_rate,
+        "agent_mask": rng.random((T, N)) >= absent_rate,
     }
 
 
@@ -58,7 +58,7 @@ def test_forms_agree_with_gradients(shape: tuple[int, int, int], causal: bool) -
                 *qkv,
                 decay=case["decay"],
                 reset=case["reset"],
-                present=case["present"],
+                agent_mask=case["agent_mask"],
                 state=state,
                 causal=causal,
                 form=form,
@@ -81,7 +81,7 @@ def test_at_least_200_cases() -> None:
     assert len(SHAPES) * CASES_PER_SHAPE >= 200
 
 
-def by_hand(q, k, v, decay, reset, present, state, causal):
+def by_hand(q, k, v, decay, reset, agent_mask, state, causal):
     """The definition, term by term, in plain Python."""
     T, N, K = q.shape
     y = np.zeros_like(v)
@@ -89,12 +89,12 @@ def by_hand(q, k, v, decay, reset, present, state, causal):
         state = np.zeros((K, K)) if reset[t] else decay * state
         before = state.copy()
         for j in range(N):
-            if present[t, j]:
+            if agent_mask[t, j]:
                 state = state + np.outer(k[t, j], v[t, j])
         for i in range(N):
             seen = before.copy()
             for j in range(i + 1 if causal else N):
-                if present[t, j]:
+                if agent_mask[t, j]:
                     seen += np.outer(k[t, j], v[t, j])
             y[t, i] = q[t, i] @ seen
     return y, state
@@ -108,14 +108,14 @@ def test_forms_are_the_definition(form: str, causal: bool) -> None:
         case = draw(rng, shape)
         q, k, v = case["qkv"]
         expected = by_hand(
-            q, k, v, case["decay"], case["reset"], case["present"], case["state"], causal
+            q, k, v, case["decay"], case["reset"], case["agent_mask"], case["state"], causal
         )
         case = jax.tree.map(jnp.asarray, case)
         found = r.retention(
             *case["qkv"],
             decay=case["decay"],
             reset=case["reset"],
-            present=case["present"],
+            agent_mask=case["agent_mask"],
             state=case["state"],
             causal=causal,
             form=form,
@@ -132,7 +132,7 @@ def test_numbers_worked_by_hand() -> None:
     common = {
         "decay": jnp.asarray(0.5),
         "reset": jnp.array([False, False]),
-        "present": jnp.array([[True, True], [True, False]]),
+        "agent_mask": jnp.array([[True, True], [True, False]]),
         "state": jnp.array([[8.0]]),
     }
     # Step 1: 8/2 = 4 carried, agents add 1 and 2. Step 2: 7/2 carried, agent 0 adds 6.

@@ -76,13 +76,13 @@ def test_in_doubt_the_compiler_is_asked() -> None:
 
 
 def test_limits_by_device() -> None:
-    class Told:
+    class GivenSchema:
         shared_memory_per_block_optin = 12_345
 
     class Hopper:
         compute_capability = "9.0"
 
-    assert shared_memory_limit(Told()) == 12_345
+    assert shared_memory_limit(GivenSchema()) == 12_345
     assert shared_memory_limit(Hopper()) == H200
     assert shared_memory_limit(object()) == RTX_4090
 

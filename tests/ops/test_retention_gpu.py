@@ -43,9 +43,9 @@ def make(steps: int, agents: int, width: int, dtype: str) -> tuple[Any, jax.Arra
     )
     # Not around zero: queries would be nearly orthogonal to keys, which rounding turns around.
     x = 1 + jax.random.normal(keys[2], (BATCH, steps, agents, width))
-    present = jax.random.bernoulli(keys[3], 0.9, x.shape[:3])
+    agent_mask = jax.random.bernoulli(keys[3], 0.9, x.shape[:3])
     reset = jnp.zeros(x.shape[:2], bool).at[:, 2 * steps // 3].set(True)
-    return layers, x.astype(dtype), Context(jnp.array([0.95]), reset, present)
+    return layers, x.astype(dtype), Context(jnp.array([0.95]), reset, agent_mask)
 
 
 @functools.partial(jax.jit, static_argnames="plain")

@@ -48,8 +48,8 @@ def make(columns: tuple, steps: int, agents: int) -> tuple[Any, ...]:
     object.__setattr__(norm, "scale", moved[0])
     object.__setattr__(norm, "shift", moved[1])
     reset = jnp.zeros(steps, bool).at[2].set(True)
-    present = jax.random.bernoulli(keys[4], 0.8, (steps, agents))
-    return sources, reset, present, jnp.array([0.9, 0.7]), norm
+    agent_mask = jax.random.bernoulli(keys[4], 0.8, (steps, agents))
+    return sources, reset, agent_mask, jnp.array([0.9, 0.7]), norm
 
 
 @pytest.fixture(autouse=True)
@@ -66,14 +66,14 @@ ALL = [(case, False) for case in CASES] + [(case, True) for case in WITH_STATE]
 @pytest.mark.parametrize(("case", "has_state"), ALL)
 def test_kernel_is_the_plain_form(case: str, has_state: bool) -> None:
     columns, steps, agents, causal = CASES[case]
-    sources, reset, present, decays, norm = make(columns, steps, agents)
+    sources, reset, agent_mask, decays, norm = make(columns, steps, agents)
     layout = Layout(columns, agents, HEADS, causal, interpret=INTERPRET)
     towards, state = jax.random.normal(jax.random.key(2), (steps, agents, HEADS * WIDTH)), None
     if has_state:
         state = jax.random.normal(jax.random.key(3), (HEADS, WIDTH, WIDTH))
 
     def score(form: Any, sources: Any, norm: Any) -> tuple[jax.Array, Any]:
-        y, _ = form(layout, sources, state, reset, present, decays, norm)
+        y, _ = form(layout, sources, state, reset, agent_mask, decays, norm)
         return jnp.sum(y * towards), y
 
     both = [
@@ -98,7 +98,7 @@ def test_kernel_is_the_plain_form_over_batches_and_seeds() -> None:
     columns, steps, agents, causal = CASES["few agents"]
     sources, _, _, decays, norm = make(columns, steps, agents)
     # A token that sees one key alone has no gradient but rounding: the norm takes its length away.
-    reset, present = jnp.zeros(steps, bool), jnp.ones((steps, agents), bool)
+    reset, agent_mask = jnp.zeros(steps, bool), jnp.ones((steps, agents), bool)
     layout = Layout(columns, agents, HEADS, causal, interpret=INTERPRET)
     many = jnp.stack([sources[0] * x for x in (1.0, 0.5, -1.0, 2.0)]).reshape(
         2, 2, *sources[0].shape
@@ -106,7 +106,7 @@ def test_kernel_is_the_plain_form_over_batches_and_seeds() -> None:
     norms = jax.tree.map(lambda x: jnp.stack([x, 2 * x]), norm)
 
     def score(form: Any, source: jax.Array, norm: Any) -> jax.Array:
-        one = lambda source: form(layout, (source,), None, reset, present, decays, norm)[0]  # noqa: E731
+        one = lambda source: form(layout, (source,), None, reset, agent_mask, decays, norm)[0]  # noqa: E731
         return jnp.sum(jax.vmap(one)(source) ** 3)
 
     found, expected = (
@@ -124,12 +124,12 @@ def test_kernel_is_the_plain_form_over_batches_and_seeds() -> None:
 def test_kernel_is_the_plain_form_in_smaller_chunks(case: str) -> None:
     """As on devices with little shared memory; 23 agents are then parts of a step."""
     columns, steps, agents, causal = CASES[case]
-    sources, reset, present, decays, norm = make(columns, steps, agents)
+    sources, reset, agent_mask, decays, norm = make(columns, steps, agents)
     layout = Layout(columns, agents, HEADS, causal, INTERPRET, max_chunk=32, num_stages=1)
     towards = jax.random.normal(jax.random.key(2), (steps, agents, HEADS * WIDTH))
 
     def score(form: Any, sources: Any, norm: Any) -> jax.Array:
-        y, _ = form(layout, sources, None, reset, present, decays, norm)
+        y, _ = form(layout, sources, None, reset, agent_mask, decays, norm)
         return jnp.sum(y * towards)
 
     found, expected = (

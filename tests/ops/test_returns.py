@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from oryx_marl.ops.returns import generalised_advantages, linear_recurrence, td_rows
+from oryx_marl.ops.returns import generalised_advantages, linear_recurrence, td_masks
 
 DISCOUNT, TRACE = 0.5, 0.5
 gae = jax.jit(generalised_advantages)
@@ -18,9 +18,9 @@ def column(*values: float) -> jax.Array:
 def advantages(
     rewards: jax.Array, values: jax.Array, terminal: jax.Array, reset: jax.Array
 ) -> np.ndarray:
-    present = jnp.ones_like(terminal)
-    rows, uses_next = td_rows(present, terminal, reset)
-    found = gae(rewards, values, rows, uses_next, DISCOUNT, TRACE)
+    agent_mask = jnp.ones_like(terminal)
+    rows, bootstrap_mask = td_masks(agent_mask, terminal, reset)
+    found = gae(rewards, values, rows, bootstrap_mask, DISCOUNT, TRACE)
     return np.asarray(found)[0, :, 0]
 
 
@@ -64,11 +64,13 @@ def test_the_rollout_ends_with_an_episode() -> None:
 
 def test_an_absent_agent_cuts() -> None:
     """Agent gone at step 1 without an end: nothing is known of step 0, and step 1 is no row."""
-    present = jnp.array([1, 0, 1], bool)[None, :, None]
+    agent_mask = jnp.array([1, 0, 1], bool)[None, :, None]
     off = jnp.zeros((1, 3, 1), bool)
-    rows, uses_next = td_rows(present, off, off[:, :, 0])
+    rows, bootstrap_mask = td_masks(agent_mask, off, off[:, :, 0])
     assert not rows.any()
-    found = generalised_advantages(column(1, 1), column(1, 2, 3), rows, uses_next, DISCOUNT, TRACE)
+    found = generalised_advantages(
+        column(1, 1), column(1, 2, 3), rows, bootstrap_mask, DISCOUNT, TRACE
+    )
     np.testing.assert_array_equal(found[0, :, 0], [0, 0])
 
 
@@ -81,22 +83,24 @@ def test_equals_a_plain_loop() -> None:
     terminal[:, :-1] = reset[:, 1:, None] & (rng.random((3, 50, 1)) < 0.5)
     expected = np.zeros(shape)
     for b, n in np.ndindex(3, 2):
-        following = 0.0
+        bootstrap_observation = 0.0
         for t in reversed(range(50)):
             if terminal[b, t, n]:
-                following = rewards[b, t, n] - values[b, t, n]
+                bootstrap_observation = rewards[b, t, n] - values[b, t, n]
             elif reset[b, t + 1]:
-                following = 0.0
+                bootstrap_observation = 0.0
             else:
                 error = rewards[b, t, n] + 0.9 * values[b, t + 1, n] - values[b, t, n]
-                following = error + 0.9 * 0.8 * following
-            expected[b, t, n] = following
-    rows, uses_next = td_rows(jnp.ones((3, 51, 2), bool), jnp.asarray(terminal), jnp.asarray(reset))
+                bootstrap_observation = error + 0.9 * 0.8 * bootstrap_observation
+            expected[b, t, n] = bootstrap_observation
+    rows, bootstrap_mask = td_masks(
+        jnp.ones((3, 51, 2), bool), jnp.asarray(terminal), jnp.asarray(reset)
+    )
     found = gae(
         jnp.asarray(rewards, jnp.float32),
         jnp.asarray(values, jnp.float32),
         rows,
-        uses_next,
+        bootstrap_mask,
         0.9,
         0.8,
     )

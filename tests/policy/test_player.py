@@ -60,7 +60,7 @@ def test_absent_agents_and_illegal_actions(run: Path) -> None:
     player = oryx_marl.load(run)
     assert set(player.act({"crane": [0, 1, 0]})) == {"crane"}
     for _ in range(20):
-        chosen = player.act([[1, 0, 0, 0], [0, 1, 0]], legal=[[0, 1, 1], [1, 0, 1]])
+        chosen = player.act([[1, 0, 0, 0], [0, 1, 0]], action_mask=[[0, 1, 1], [1, 0, 1]])
         assert chosen[0] != 0
         assert chosen[1] != 1
 
@@ -161,10 +161,9 @@ def test_actions_of_a_box_are_floats() -> None:
             "action_mask of truck must have 3",
         ),
         (
-            {"observations": [[0] * 4, [0] * 3], "action_mask": [[1] * 3] * 2, "legal": []},
-            "either action_mask or legal",
+            {"observations": [[0] * 4, [0] * 3], "action_mask": [[0] * 3, [1] * 3]},
+            "allows no action",
         ),
-        ({"observations": [[0] * 4, [0] * 3], "legal": [[0] * 3, [1] * 3]}, "allows no action"),
     ],
 )
 def test_bad_input_is_named(run: Path, arguments: dict, message: str) -> None:

@@ -65,8 +65,8 @@ def test_roll_out_mixes_policies(
         assert 1_500 <= part.num_rows < 1_500 + 20
         assert (part.episode_lengths == 20).all()  # nobody solves it by luck
         assert part.terminals[np.append(part.episode_starts[1:], part.num_rows) - 1].all()
-        assert part.legal is not None
-        assert np.take_along_axis(part.legal, part.actions[..., None], axis=2).all()
+        assert part.action_mask is not None
+        assert np.take_along_axis(part.action_mask, part.actions[..., None], axis=2).all()
         # an episode starts with the choice and nothing seen, and ends on what is kept beside it
         assert (part.actions[part.episode_starts] >= 5).all()
         assert not part.observations[part.episode_starts].any()

@@ -94,7 +94,7 @@ def test_following_the_plan_solves_in_the_planned_number_of_steps(plan, pick, co
         assert plan.distances[*colours, *here] == left
         best = np.flatnonzero(plan.optimal[*colours, *here])
         actions = planner.JOINT_MOVES[best[pick]]
-        assert step.observation.legal[jnp.arange(2), actions].all()
+        assert step.observation.action_mask[jnp.arange(2), actions].all()
         state, step = step_env(state, jnp.asarray(actions), KEY)
     assert step.rewards.tolist() == [1, 1]
     assert int(step.observation.step_count) == {7: 8, 9: 10}[moves]
@@ -125,7 +125,7 @@ def test_arrays_and_episodes(name, request):
         "rewards": "float32",
         "terminals": "bool",
         "truncations": "bool",
-        "legal": "bool",
+        "action_mask": "bool",
         "state": "float32",
         "final_observations": "int8",
         "episode_starts": "int64",
@@ -133,7 +133,7 @@ def test_arrays_and_episodes(name, request):
     rows = data.num_rows
     assert data.observations.shape == (rows, 2, 11)
     assert data.actions.shape == data.rewards.shape == data.terminals.shape == (rows, 2)
-    assert data.legal.shape == (rows, 2, 7)
+    assert data.action_mask.shape == (rows, 2, 7)
     assert data.state.shape == (rows, 10)
     assert (data.state[data.episode_starts, -1] == 0).all()  # the time, which then goes up by 1/20
     inside = np.setdiff1d(np.arange(1, rows), data.episode_starts)
@@ -152,7 +152,7 @@ def test_arrays_and_episodes(name, request):
 @pytest.mark.parametrize("name", ["expert", "mixed"])
 def test_every_action_is_legal(name, request):
     data = request.getfixturevalue(name)
-    assert np.take_along_axis(data.legal, data.actions[..., None], axis=2).all()
+    assert np.take_along_axis(data.action_mask, data.actions[..., None], axis=2).all()
 
 
 @pytest.mark.parametrize("name", ["expert", "mixed"])
@@ -171,9 +171,9 @@ def test_the_environment_answers_the_logged_actions_as_logged(name, request):
     assert (steps.rewards[live] == data.rewards).all()
     assert (steps.terminal[live] == data.terminals).all()
     inner = live[:, 1:]
-    features, legal = steps.observation.features, steps.observation.legal
+    features, action_mask = steps.observation.features, steps.observation.action_mask
     assert (features[:, :-1][inner] == data.observations[rows[:, 1:][inner]]).all()
-    assert (legal[:, :-1][inner] == data.legal[rows[:, 1:][inner]]).all()
+    assert (action_mask[:, :-1][inner] == data.action_mask[rows[:, 1:][inner]]).all()
     ends = np.arange(data.num_episodes), data.episode_lengths - 1
     assert (features[ends] == data.final_observations).all()
 

@@ -28,7 +28,7 @@ def test_defaults_are_left_out() -> None:
 def test_what_is_not_the_default_is_a_flag() -> None:
     config = oryx.Config(learning_rate=1e-3, memory=False)
     settings = TrainSettings(updates=70, seeds=1, first_seed=5, log_every=10)
-    command = again.command(describe(config, settings, leave_out_bad_rows=True))
+    command = again.command(describe(config, settings, drop_invalid=True))
     assert command == (
         "oryx train oryx tmaze/expert --updates 70 --seeds 1 --first-seed 5 --log-every 10 "
         "--leave-out-bad-rows --learning-rate 0.001 --no-memory"

@@ -20,7 +20,7 @@ def counting_policy(spec: Spec) -> Policy:
         carry: jax.Array, observation: Observation, noise: jax.Array
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
         count = jnp.where(observation.reset, 0, carry) + 1
-        actions = jnp.where(observation.legal, noise, -1).argmax(axis=-1)
+        actions = jnp.where(observation.action_mask, noise, -1).argmax(axis=-1)
         return count, actions.astype(jnp.int32), count
 
     def draw_noise(key: jax.Array, batch: int) -> jax.Array:
@@ -50,7 +50,7 @@ def test_collect_goes_on_where_it_stopped() -> None:
     np.testing.assert_array_equal(later.carry, before.info[:, -1])
     # what follows the last step is what the next roll-out begins with
     np.testing.assert_array_equal(
-        before.following.features, later.window.observation.features[:, 0]
+        before.bootstrap_observation.features, later.window.observation.features[:, 0]
     )
     # an episode's last observation is kept although the environment has begun another
     ended = np.asarray(steps.terminals.all(axis=-1))
@@ -72,7 +72,7 @@ class Tickets(Env):
     """Episodes of two to four steps; the feature is a number drawn at the reset."""
 
     spec = Spec("", ("agent_0",), (1,), ActionSpace("discrete", 2))
-    starts_per_step = 0.5
+    reset_pool_rate = 0.5
 
     def reset(self, key: jax.Array) -> tuple[jax.Array, Step]:
         ticket = jax.random.uniform(key)
@@ -121,7 +121,7 @@ def test_the_parts_of_a_checkpoint_keep_their_names() -> None:
         "states",
         "observation",
         "global_state",
-        "memory",
+        "recurrent_state",
         "returns",
         "latest_return",
         "latest_ended",

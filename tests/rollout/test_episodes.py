@@ -71,17 +71,17 @@ def test_every_environment_gives_one_whole_episode() -> None:
     env = Countdown()
     key = jax.random.key(0)
     episodes = jax.jit(lambda: rollout.play(env, counting_policy(), key, 500))()
-    trace = rollout.trace(env, counting_policy(), key, 500)
+    found = rollout.record_trajectories(env, counting_policy(), key, 500)
     lengths = np.asarray(episodes.lengths)
-    np.testing.assert_array_equal(lengths, trace.states.length[0])
+    np.testing.assert_array_equal(lengths, found.states.length[0])
     np.testing.assert_allclose(episodes.returns, 2.0 * lengths)
     # Uniform lengths stay uniform: short episodes are not favoured.
     counts = np.bincount(lengths, minlength=7)[1:]
     assert ((counts - 500 / 6) ** 2 / (500 / 6)).sum() < 20.5  # 5 degrees of freedom, p = 0.001
-    np.testing.assert_array_equal(np.asarray(trace.live).sum(axis=0), lengths)
-    np.testing.assert_array_equal(trace.last.step_count, lengths)
+    np.testing.assert_array_equal(np.asarray(found.live).sum(axis=0), lengths)
+    np.testing.assert_array_equal(found.last.step_count, lengths)
     # Memory began with the episode: the first action is 1, then they alternate.
-    np.testing.assert_array_equal(trace.actions[:3, 0, 0], [1, 0, 1])
+    np.testing.assert_array_equal(found.actions[:3, 0, 0], [1, 0, 1])
 
 
 def test_no_limit_is_refused() -> None:
@@ -99,9 +99,9 @@ def test_policies_are_shown_the_rewards_of_the_step_before() -> None:
         return carry, observation.last_rewards.astype(jnp.int32), None
 
     policy = Policy(lambda batch: jnp.zeros(batch), act, no_noise)
-    trace = rollout.trace(Countdown(), policy, jax.random.key(0), 3)
-    np.testing.assert_array_equal(trace.actions[0], np.zeros((3, 2)))
-    np.testing.assert_array_equal(trace.actions[1], [[1, 3]] * 3)
+    found = rollout.record_trajectories(Countdown(), policy, jax.random.key(0), 3)
+    np.testing.assert_array_equal(found.actions[0], np.zeros((3, 2)))
+    np.testing.assert_array_equal(found.actions[1], [[1, 3]] * 3)
 
 
 def test_metrics_are_those_of_the_last_step() -> None:

@@ -177,7 +177,7 @@ def test_scores_outside_jax_repeat_and_streams_differ() -> None:
     other = Evaluator(Seeker(), env, [0, 1]).evaluate(weights, 8, 10)
     assert not np.array_equal(one["return"], other["return"])
     with pytest.raises(OryxError, match="a replay needs an environment written in JAX"):
-        Evaluator(Seeker(), env, [0, 1]).trace(weights, 0, 1)
+        Evaluator(Seeker(), env, [0, 1]).record_trajectories(weights, 0, 1)
 
 
 @pytest.fixture(scope="module")
@@ -236,7 +236,7 @@ def test_recorded_outside_jax_as_inside(learner: tuple[sable.SablePPO, Any]) -> 
     last = dataset.episode_starts + dataset.episode_lengths - 1
     assert (dataset.terminals | dataset.truncations)[last].all()
     assert (dataset.terminals | dataset.truncations).sum() == 2 * dataset.num_episodes
-    assert np.take_along_axis(dataset.legal, dataset.actions[..., None], axis=-1).all()
+    assert np.take_along_axis(dataset.action_mask, dataset.actions[..., None], axis=-1).all()
     again, _ = record_episodes(algorithm, env, weights, 100, KEY)
     np.testing.assert_equal(arrays, again)
 
@@ -264,5 +264,5 @@ def test_boxes_are_recorded_without_masks() -> None:
         dataset = Dataset(spec=each.spec, **arrays)
         assert dataset.num_episodes == 5
         assert dataset.actions.shape == (50, 2, 1)
-        assert dataset.legal is None
+        assert dataset.action_mask is None
         assert -1 <= dataset.actions.min() < dataset.actions.max() <= 1

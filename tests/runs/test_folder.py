@@ -137,7 +137,7 @@ def test_an_online_learners_policy_needs_no_environment(
     online: Run, monkeypatch: pytest.MonkeyPatch, has_file: bool
 ) -> None:
     """Its checkpoints also hold the state of environments, which nobody need understand."""
-    assert any(n.startswith("world/") for n in checkpoint.read(online.checkpoints).tree)
+    assert any(n.startswith("source_state/") for n in checkpoint.read(online.checkpoints).tree)
 
     def refuse(*arguments: Any) -> None:
         raise AssertionError("the environment was built")

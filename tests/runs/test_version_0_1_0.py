@@ -138,7 +138,7 @@ def test_pages_are_made(run: Run) -> None:
 def continued(run: Run, updates: int) -> Experiment:
     """The run's own settings, with more updates."""
     config, spec = run.read(RunConfig), run.read(SpecDocument).spec
-    names = ("log_every", "evaluate_every", "checkpoint_every", "keep_going")
+    names = ("log_every", "evaluate_every", "checkpoint_every", "continue_on_divergence")
     train = TrainSettings(updates, 2, **{name: config.rest[name] for name in names})
     learn_from: Dataset | TMaze = TMaze()
     if not config.online:

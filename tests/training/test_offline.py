@@ -20,7 +20,7 @@ from oryx_marl.runs.documents import DivergedSeeds, Evaluation, MetricRow
 from oryx_marl.runs.folder import Run
 from oryx_marl.training import loop
 from oryx_marl.training.loop import DivergedError, TrainSettings, TrainState
-from oryx_marl.training.offline import Logged
+from oryx_marl.training.offline import DatasetSource
 
 CONFIG = oryx.Config(network=NetworkConfig(width=8), batch_size=4, sequence_length=5)
 
@@ -65,10 +65,10 @@ def of_seed(state: TrainState, index: int) -> object:
 
 
 def test_seeds_repeat_and_differ(data: DeviceData, learner: oryx.Oryx, tmp_path: Path) -> None:
-    first = loop.train(learner, Logged(data), settings(10), begin(tmp_path / "a"))
-    again = loop.train(learner, Logged(data), settings(10), begin(tmp_path / "b"))
+    first = loop.train(learner, DatasetSource(data), settings(10), begin(tmp_path / "a"))
+    again = loop.train(learner, DatasetSource(data), settings(10), begin(tmp_path / "b"))
     alone = loop.train(
-        learner, Logged(data), settings(10, seeds=1, first_seed=1), begin(tmp_path / "c")
+        learner, DatasetSource(data), settings(10, seeds=1, first_seed=1), begin(tmp_path / "c")
     )
     assert same(first, again)
     assert not same(of_seed(first, 0), of_seed(first, 1))
@@ -102,13 +102,13 @@ def test_resumed_run_equals_an_unbroken_one(
     def evaluate(weights: object, update: int) -> dict[str, np.ndarray]:
         return {"return": np.full((2, 3), update / 100), "near": np.full((2, 3), 0.5)}
 
-    whole = loop.train(learner, Logged(data), settings(30), begin(tmp_path / "a"), evaluate)
+    whole = loop.train(learner, DatasetSource(data), settings(30), begin(tmp_path / "a"), evaluate)
     run = begin(tmp_path / "b")
-    loop.train(learner, Logged(data), settings(20), run, evaluate)
+    loop.train(learner, DatasetSource(data), settings(20), run, evaluate)
     run.append(MetricRow(25, 1.0, {}))
     with (run.folder / "metrics.jsonl").open("a") as file:
         file.write('{"update": 26, "cut o')
-    resumed = loop.train(learner, Logged(data), settings(30), run, evaluate, resume=True)
+    resumed = loop.train(learner, DatasetSource(data), settings(30), run, evaluate, resume=True)
     assert same(whole, resumed)
     lines = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
     assert [line["update"] for line in lines] == [5, 10, 15, 20, 25, 30]
@@ -128,7 +128,7 @@ def test_best_weights_are_kept_per_seed(
         kept[update] = jax.tree.map(np.asarray, weights)
         return {"return": np.array([[value] * 4 for value in table[update]])}
 
-    state = loop.train(learner, Logged(data), settings(20), begin(tmp_path), evaluate)
+    state = loop.train(learner, DatasetSource(data), settings(20), begin(tmp_path), evaluate)
     np.testing.assert_allclose(state.best_return, [0.9, 0.8])
     for index, update in enumerate((10, 20)):
         expected = jax.tree.map(lambda x: x[index], kept[update])  # noqa: B023
@@ -139,36 +139,36 @@ def test_a_loss_that_is_not_finite_stops_with_the_last_good_checkpoint(
     data: DeviceData, learner: oryx.Oryx, tmp_path: Path
 ) -> None:
     run = begin(tmp_path)
-    good = loop.train(learner, Logged(data), settings(10), run)
+    good = loop.train(learner, DatasetSource(data), settings(10), run)
     poisoned = data._replace(rewards=jnp.full_like(data.rewards, jnp.nan))
     with pytest.raises(DivergedError, match=r"not finite between updates 10 and 15.*checkpoints"):
-        loop.train(learner, Logged(poisoned), settings(20), run, resume=True)
+        loop.train(learner, DatasetSource(poisoned), settings(20), run, resume=True)
     assert same(checkpoint.restore(run.checkpoints, good).tree, good)
 
 
 @dataclass(frozen=True, eq=False)
-class Poisoned(Logged):
+class Poisoned(DatasetSource):
     """One seed's weights are no numbers after the call that begins at update 15."""
 
     def advance(self, *arguments: Any) -> tuple:
-        learners, world, metrics = super().advance(*arguments)
+        learners, source_state, metrics = super().advance(*arguments)
         if arguments[-1] == 15:
             learners = jax.tree.map(
                 lambda x: x.at[1].set(jnp.nan) if jnp.issubdtype(x.dtype, jnp.floating) else x,
                 learners,
             )
             metrics["loss"] = metrics["loss"].at[1].set(jnp.nan)
-        return learners, world, metrics
+        return learners, source_state, metrics
 
 
 def test_other_seeds_go_on_when_one_diverges(
     data: DeviceData, learner: oryx.Oryx, tmp_path: Path
 ) -> None:
     """The lost one stays as at the checkpoint before, also after the run was stopped."""
-    sound = loop.train(learner, Logged(data), settings(30), begin(tmp_path / "sound"))
-    early = loop.train(learner, Logged(data), settings(10), begin(tmp_path / "early"))
+    sound = loop.train(learner, DatasetSource(data), settings(30), begin(tmp_path / "sound"))
+    early = loop.train(learner, DatasetSource(data), settings(10), begin(tmp_path / "early"))
     run = begin(tmp_path / "broken")
-    on = replace(settings(25), keep_going=True)
+    on = replace(settings(25), continue_on_divergence=True)
     told: list[int] = []
     loop.train(
         learner,
@@ -193,7 +193,7 @@ def test_too_little_data_is_refused(data: DeviceData, tmp_path: Path) -> None:
     spec = catalog.open("tmaze/planner-expert").spec
     long = oryx.make(oryx.Config(sequence_length=200_000), spec)
     with pytest.raises(OryxError, match="logged steps"):
-        loop.train(long, Logged(data), settings(5), begin(tmp_path))
+        loop.train(long, DatasetSource(data), settings(5), begin(tmp_path))
 
 
 def test_settings_are_checked() -> None:
@@ -206,7 +206,7 @@ def test_settings_are_checked() -> None:
 def test_golden_losses(data: DeviceData, learner: oryx.Oryx, tmp_path: Path) -> None:
     """Twenty updates of a small learner give these numbers, on every machine."""
     run = begin(tmp_path)
-    loop.train(learner, Logged(data), settings(20, seeds=1), run)
+    loop.train(learner, DatasetSource(data), settings(20, seeds=1), run)
     last = list(run.rows(MetricRow))[-1].metrics
     golden = {
         "policy_loss": 1.0356312,

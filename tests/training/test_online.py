@@ -105,8 +105,8 @@ def blank_steps() -> dict[str, np.ndarray]:
         "rewards": np.zeros(agents, np.float32),
         "terminals": np.zeros(agents, bool),
         "truncations": np.zeros(agents, bool),
-        "legal": np.zeros((*agents, 7), bool),
-        "present": np.zeros(agents, bool),
+        "action_mask": np.zeros((*agents, 7), bool),
+        "agent_mask": np.zeros(agents, bool),
         "state": np.zeros((4, 12, 10), np.float32),
         "final_observations": np.zeros((*agents, 11), np.int8),
     }

@@ -22,14 +22,16 @@ class Trunk(Protocol):
         ...
 
     def resume(
-        self, observation: Observation, actions: Array, ids: Array, memory: Any
+        self, observation: Observation, actions: Array, ids: Array, recurrent_state: Any
     ) -> tuple[Array, Array, Any]:
         """The same from a recurrent state on, and the state after it."""
         ...
 
-    def init_memory(self) -> Any: ...
+    def init_state(self) -> Any: ...
 
-    def act(self, memory: Any, observation: Observation, choose: Any, noise: Array) -> Acted:
+    def act(
+        self, recurrent_state: Any, observation: Observation, choose: Any, noise: Array
+    ) -> Acted:
         """One step of all agents, one after the other."""
         ...
 
@@ -39,8 +41,8 @@ def autoregressive_policy(trunk: Trunk, act: Callable[..., Any], spec: Spec) -> 
     draw = family(spec.action).draw_noise
 
     def init(batch: int) -> Any:
-        memory = trunk.init_memory()
-        return jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape)), memory)
+        recurrent_state = trunk.init_state()
+        return jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape)), recurrent_state)
 
     def draw_for_agents(key: Array) -> Float[Array, "N A"]:
         return jax.vmap(lambda each: draw(each, ()))(jax.random.split(key, spec.num_agents))

@@ -11,12 +11,12 @@ from oryx_marl.algorithms.base import Metrics
 from oryx_marl.ops import icq
 from oryx_marl.ops.distributions import Distribution, categorical
 from oryx_marl.ops.masked import masked_mean
-from oryx_marl.ops.returns import td_rows
+from oryx_marl.ops.returns import td_masks
 from oryx_marl.ops.values import ActionValues
 from oryx_marl.types import Window
 
-Rows = Bool[Array, "B T N"]
-PairRows = Bool[Array, "B Tm1 N"]
+Mask = Bool[Array, "B T N"]
+PairMask = Bool[Array, "B Tm1 N"]
 
 
 @dataclass(frozen=True)
@@ -30,23 +30,23 @@ class ImplicitConstraint:
         self,
         target_q: ActionValues,
         window: Window,
-        rows: PairRows,
-        uses_next: PairRows,
+        mask: PairMask,
+        bootstrap_mask: PairMask,
         settings: "IcqSettings",
     ) -> Float[Array, "B Tm1 N"]:
         """What Q of the logged actions shall be."""
         return icq.td_targets(
             window.rewards[:, :-1],
             target_q.at(window.actions)[:, 1:],
-            rows,
-            uses_next,
+            mask,
+            bootstrap_mask,
             settings.discount,
             settings.value_temperature,
-            settings.trace,
+            settings.td_lambda,
         )
 
     def weights(
-        self, advantage: Float[Array, "B T N"], labels: Rows, temperature: float
+        self, advantage: Float[Array, "B T N"], labels: Mask, temperature: float
     ) -> Float[Array, "B T N"]:
         """How much each logged action is imitated."""
         return icq.batch_weights(advantage, labels, temperature)
@@ -62,7 +62,7 @@ class Cloning(ImplicitConstraint):
     """All logged actions are imitated alike."""
 
     def weights(
-        self, advantage: Float[Array, "B T N"], labels: Rows, temperature: float
+        self, advantage: Float[Array, "B T N"], labels: Mask, temperature: float
     ) -> Float[Array, "B T N"]:
         return labels.astype(advantage.dtype)
 
@@ -76,12 +76,12 @@ class QLearning(ImplicitConstraint):
         self,
         target_q: ActionValues,
         window: Window,
-        rows: PairRows,
-        uses_next: PairRows,
+        mask: PairMask,
+        bootstrap_mask: PairMask,
         settings: "IcqSettings",
     ) -> Float[Array, "B Tm1 N"]:
-        best = target_q.best(window.observation.legal)[:, 1:]
-        return window.rewards[:, :-1] + settings.discount * jnp.where(uses_next, best, 0)
+        best = target_q.best(window.observation.action_mask)[:, 1:]
+        return window.rewards[:, :-1] + settings.discount * jnp.where(bootstrap_mask, best, 0)
 
     def acting(
         self, policy: Distribution, q: Array, mask: Array, temperature: float
@@ -89,10 +89,10 @@ class QLearning(ImplicitConstraint):
         return categorical(q / temperature, mask)
 
 
-OBJECTIVES = {"icq": ImplicitConstraint(), "clone": Cloning(), "q_learning": QLearning()}
+OBJECTIVES = {"icq": ImplicitConstraint(), "bc": Cloning(), "q_learning": QLearning()}
 
 
-def own_advantage(own: Float[Array, "B T N"], present: Rows) -> Float[Array, "B T N"]:
+def own_advantage(own: Float[Array, "B T N"], agent_mask: Mask) -> Float[Array, "B T N"]:
     """Every action is weighed by its own advantage (public code)."""
     return own
 
@@ -109,7 +109,7 @@ class IcqSettings:
     """How values are learned and actions weighed; see the Config of Oryx."""
 
     discount: float = 0.99
-    trace: float = 0.0
+    td_lambda: float = 0.0
     critic_weight: float = 1.0
     policy_temperature: float = 0.1
     value_temperature: float = 1000.0
@@ -128,14 +128,14 @@ def icq_loss(
     observation, actions, objective = window.observation, window.actions, settings.objective
     q_taken = q.at(actions)
 
-    rows, uses_next = td_rows(observation.present, window.terminal, observation.reset)
-    targets = objective.targets(target_q, window, rows, uses_next, settings)
-    critic = icq.critic_loss(q_taken[:, :-1], targets, rows)
+    mask, bootstrap_mask = td_masks(observation.agent_mask, window.terminal, observation.reset)
+    targets = objective.targets(target_q, window, mask, bootstrap_mask, settings)
+    critic = icq.critic_loss(q_taken[:, :-1], targets, mask)
 
     # Rows whose logged action is illegal would drive the logits away without bound.
-    labels = observation.present & policy.supports(actions)
+    labels = observation.agent_mask & policy.supports(actions)
     own = icq.own_advantage(q, policy, actions)
-    advantage = settings.advantage(own, observation.present)
+    advantage = settings.advantage(own, observation.agent_mask)
     weights = objective.weights(advantage, labels, settings.policy_temperature)
     imitation = icq.policy_loss(policy.log_prob(actions), weights, labels)
 
@@ -149,7 +149,7 @@ def icq_loss(
         "effective_sample_size": icq.effective_sample_size(weights, labels),
         "max_logit": policy.largest_parameter(),
         "entropy": masked_mean(policy.entropy(), labels),
-        "mean_q": masked_mean(q_taken, observation.present),
-        "td_error": masked_mean(jnp.abs(targets - q_taken[:, :-1]), rows),
-        "imitated_share": labels.mean(),
+        "mean_q": masked_mean(q_taken, observation.agent_mask),
+        "td_error": masked_mean(jnp.abs(targets - q_taken[:, :-1]), mask),
+        "valid_label_share": labels.mean(),
     }

@@ -34,7 +34,7 @@ class IndependentLearner(OfflineLearner):
     def outputs(self, network: RecurrentNetwork, window: Window) -> Distribution:
         """What the network says of all agents and steps of a window."""
         seen = window.observation
-        return family(self.spec.action).distribution(network(seen), seen.legal)
+        return family(self.spec.action).distribution(network(seen), seen.action_mask)
 
     def distribution(
         self, weights: Any, window: Window, carry: Any = None
@@ -45,21 +45,21 @@ class IndependentLearner(OfflineLearner):
         by_time = jax.tree.map(lambda x: jnp.moveaxis(x, 1, 0), seen)
         carry, outputs = jax.lax.scan(jax.vmap(network.step), carry, by_time)
         outputs = jnp.moveaxis(outputs, 0, 1)
-        return family(self.spec.action).distribution(outputs, seen.legal), carry
+        return family(self.spec.action).distribution(outputs, seen.action_mask), carry
 
     def policy(self, weights: Any, greedy: bool = False) -> Policy:
         network, actions = self.actor(weights), family(self.spec.action)
 
         def init(batch: int) -> Array:
-            memory = network.init_memory()
-            return jnp.broadcast_to(memory, (batch, *memory.shape))
+            hidden = network.init_state()
+            return jnp.broadcast_to(hidden, (batch, *hidden.shape))
 
         def act(
             carry: Array, observation: Observation, noise: Float[Array, "B N A"]
         ) -> tuple[Array, Array, Distribution]:
             """Actions, and the distribution they come from."""
             carry, outputs = jax.vmap(network.step)(carry, observation)
-            found = actions.distribution(outputs, observation.legal)
+            found = actions.distribution(outputs, observation.action_mask)
             return carry, found.mode() if greedy else found.sample(noise), found
 
         return Policy(init, act, draw_for_all(actions.draw_noise, self.spec.num_agents))

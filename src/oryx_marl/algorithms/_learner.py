@@ -149,7 +149,7 @@ def require_sane(config: Any) -> None:
     for name in ("critic_weight", "cql_weight", "weight_decay"):
         if getattr(config, name, 0) < 0:
             raise OryxError(f"{name} must not be negative, got {getattr(config, name)}")
-    for name in ("discount", "trace", "target_rate"):
+    for name in ("discount", "td_lambda", "tau"):
         if not 0 <= getattr(config, name, 0) <= 1:
             raise OryxError(f"{name} must be between 0 and 1, got {getattr(config, name)}")
 

@@ -19,16 +19,16 @@ class Config(IndependentConfig):
     """Settings of behaviour cloning."""
 
 
-def clone_loss(policy: Distribution, window: Window) -> tuple[Float[Array, ""], Metrics]:
+def bc_loss(policy: Distribution, window: Window) -> tuple[Float[Array, ""], Metrics]:
     """-log π(a) over the rows whose logged action can be learned from."""
     actions = window.actions
-    labels = window.observation.present & policy.supports(actions)
+    labels = window.observation.agent_mask & policy.supports(actions)
     total = masked_mean(-policy.log_prob(actions), labels)
     return total, {
         "loss": total,
         "max_logit": policy.largest_parameter(),
         "entropy": masked_mean(policy.entropy(), labels),
-        "imitated_share": labels.mean(),
+        "valid_label_share": labels.mean(),
     }
 
 
@@ -43,7 +43,7 @@ class BC(IndependentLearner):
     def loss(
         self, network: RecurrentNetwork, target: RecurrentNetwork, window: Window, key: Array
     ) -> tuple[Float[Array, ""], Metrics]:
-        return clone_loss(self.outputs(network, window), window)
+        return bc_loss(self.outputs(network, window), window)
 
 
 def make(config: Config, spec: Spec) -> BC:

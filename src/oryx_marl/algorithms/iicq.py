@@ -21,7 +21,7 @@ class Config(IndependentConfig):
     """Settings of I-ICQ, those of the Oryx paper."""
 
     discount: float = 0.99
-    trace: float = 0.0
+    td_lambda: float = 0.0
     """How far rewards reach back in a target: 0 one step, 1 to the end of the window."""
     target_period: int = 200
     """Updates between copies of the weights to the target network."""
@@ -57,13 +57,13 @@ class IndependentICQ(IndependentLearner):
         config, seen = self.config, window.observation
         settings = IcqSettings(
             discount=config.discount,
-            trace=config.trace,
+            td_lambda=config.td_lambda,
             policy_temperature=config.policy_temperature,
             value_temperature=config.value_temperature,
         )
         logits, q, target_q = run_together((network.actor, network.critic, target.critic), seen)
         return icq_loss(
-            categorical(logits, seen.legal),
+            categorical(logits, seen.action_mask),
             DiscreteValues(q),
             DiscreteValues(target_q),
             window,

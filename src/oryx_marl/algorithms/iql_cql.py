@@ -14,7 +14,7 @@ from oryx_marl.algorithms.base import Metrics
 from oryx_marl.networks.recurrent import RecurrentNetwork, run_together
 from oryx_marl.ops.distributions import take_action
 from oryx_marl.ops.masked import masked_mean
-from oryx_marl.ops.returns import td_rows
+from oryx_marl.ops.returns import td_masks
 from oryx_marl.types import Spec, Window
 
 
@@ -27,7 +27,7 @@ class Config(IndependentConfig):
     """Updates between copies of the weights to the target network."""
     cql_weight: float = 3.0
     """How much values of actions that were not logged are pressed down."""
-    cql_over: Literal["legal", "all"] = "legal"
+    cql_over: Literal["available", "all"] = "available"
     """The actions that are pressed down (public code: all, illegal ones too)."""
 
 
@@ -39,17 +39,17 @@ def loss(
 ) -> tuple[Float[Array, ""], Metrics]:
     """½ (r + γ Q⁻(argmax Q) - Q(a))² + w (logsumexp Q - Q(a)), over the same rows."""
     observation, actions = window.observation, window.actions
-    rows, uses_next = td_rows(observation.present, window.terminal, observation.reset)
-    legal = observation.legal
-    best = jnp.where(legal, q, -jnp.inf).argmax(axis=-1)
-    following = jnp.where(uses_next, take_action(target_q, best)[:, 1:], 0)
-    targets = jax.lax.stop_gradient(window.rewards[:, :-1] + config.discount * following)
+    mask, bootstrap_mask = td_masks(observation.agent_mask, window.terminal, observation.reset)
+    action_mask = observation.action_mask
+    best = jnp.where(action_mask, q, -jnp.inf).argmax(axis=-1)
+    next_values = jnp.where(bootstrap_mask, take_action(target_q, best)[:, 1:], 0)
+    targets = jax.lax.stop_gradient(window.rewards[:, :-1] + config.discount * next_values)
     taken = take_action(q, actions)
-    td = masked_mean(0.5 * (targets - taken[:, :-1]) ** 2, rows)
+    td = masked_mean(0.5 * (targets - taken[:, :-1]) ** 2, mask)
 
-    counted = legal if config.cql_over == "legal" else jnp.ones_like(legal)
+    counted = action_mask if config.cql_over == "available" else jnp.ones_like(action_mask)
     # Of an illegal logged action nothing is known that could be lifted.
-    logged = observation.present & take_action(legal, actions)
+    logged = observation.agent_mask & take_action(action_mask, actions)
     everything = jax.nn.logsumexp(q, axis=-1, where=counted | ~counted.any(-1, keepdims=True))
     penalty = masked_mean(everything - taken, logged)
     total = td + config.cql_weight * penalty
@@ -57,8 +57,8 @@ def loss(
         "loss": total,
         "critic_loss": td,
         "cql_loss": penalty,
-        "mean_q": masked_mean(taken, observation.present),
-        "td_error": masked_mean(jnp.abs(targets - taken[:, :-1]), rows),
+        "mean_q": masked_mean(taken, observation.agent_mask),
+        "td_error": masked_mean(jnp.abs(targets - taken[:, :-1]), mask),
     }
 
 

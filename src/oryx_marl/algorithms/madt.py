@@ -17,7 +17,7 @@ from oryx_marl.algorithms._learner import (
     require_discrete,
 )
 from oryx_marl.algorithms.base import Metrics, Policy
-from oryx_marl.algorithms.bc import clone_loss
+from oryx_marl.algorithms.bc import bc_loss
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.gpt import GPT, GPTConfig, Trajectory
 from oryx_marl.networks.heads import family
@@ -49,7 +49,7 @@ class Weights(NamedTuple):
     """The return that is asked for: the highest of any episode that was met."""
 
 
-class Memory(NamedTuple):
+class ContextState(NamedTuple):
     """The last steps of one environment's episode, oldest first."""
 
     steps: Trajectory
@@ -95,14 +95,16 @@ class MADT(OfflineLearner):
             returns = jnp.zeros(window.rewards.shape)
         trajectory = Trajectory(
             observation.features,
-            observation.present,
+            observation.agent_mask,
             observation.reset,
             observation.step_count,
             returns,
             window.actions,
         )
         outputs = jax.vmap(network)(trajectory)
-        return clone_loss(family(self.spec.action).distribution(outputs, observation.legal), window)
+        return bc_loss(
+            family(self.spec.action).distribution(outputs, observation.action_mask), window
+        )
 
     def move_target(self, network: GPT, target: Array, count: Int[Array, ""]) -> Array:
         return target
@@ -121,25 +123,27 @@ class MADT(OfflineLearner):
         return Weights(state.network, state.target)
 
     def distribution(
-        self, weights: Weights, window: Window, carry: Memory | None = None
-    ) -> tuple[Distribution, Memory | None]:
+        self, weights: Weights, window: Window, carry: ContextState | None = None
+    ) -> tuple[Distribution, ContextState | None]:
         """As it acts: with the highest return asked for, and memory no longer than when acting."""
         rewards = jnp.roll(window.rewards, 1, axis=1).at[:, 0].set(0)
         observation = window.observation._replace(last_rewards=rewards)
 
-        def one_step(memory: Memory, inputs: tuple[Observation, Array]) -> tuple[Memory, Array]:
+        def one_step(
+            context_state: ContextState, inputs: tuple[Observation, Array]
+        ) -> tuple[ContextState, Array]:
             observation, actions = inputs
-            memory, outputs = _consider(weights, memory, observation)
-            return _note(memory, actions), outputs
+            context_state, outputs = _consider(weights, context_state, observation)
+            return _note(context_state, actions), outputs
 
         def one_window(
-            start: Memory, observation: Observation, actions: Array
-        ) -> tuple[Memory, Array]:
+            start: ContextState, observation: Observation, actions: Array
+        ) -> tuple[ContextState, Array]:
             return jax.lax.scan(one_step, start, (observation, actions))
 
         start = self.policy(weights).init(len(rewards)) if carry is None else carry
         after, outputs = jax.vmap(one_window)(start, observation, window.actions)
-        found = family(self.spec.action).distribution(outputs, observation.legal)
+        found = family(self.spec.action).distribution(outputs, observation.action_mask)
         # The next window does not know the reward of this one's last step.
         after = after._replace(remaining=after.remaining - window.rewards[:, -1])
         return found, None if carry is None else after
@@ -147,14 +151,14 @@ class MADT(OfflineLearner):
     def policy(self, weights: Weights, greedy: bool = False) -> Policy:
         kind = family(self.spec.action)
 
-        def init(batch: int) -> Memory:
-            memory = _init_memory(weights, self.spec)
-            return jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape)), memory)
+        def init(batch: int) -> ContextState:
+            context_state = _init_state(weights, self.spec)
+            return jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape)), context_state)
 
-        def act(carry: Memory, observation: Observation, noise: Array) -> tuple:
+        def act(carry: ContextState, observation: Observation, noise: Array) -> tuple:
             """Actions, and the distribution they come from."""
             carry, outputs = jax.vmap(lambda *args: _consider(weights, *args))(carry, observation)
-            found = kind.distribution(outputs, observation.legal)
+            found = kind.distribution(outputs, observation.action_mask)
             actions = found.mode() if greedy else found.sample(noise)
             return jax.vmap(_note)(carry, actions), actions, found
 
@@ -171,7 +175,7 @@ def _mark_matrices(network: GPT) -> Any:
     )
 
 
-def _init_memory(weights: Weights, spec: Spec) -> Memory:
+def _init_state(weights: Weights, spec: Spec) -> ContextState:
     count, agents = weights.network.context, spec.num_agents
     nothing = Trajectory(
         jnp.zeros((count, agents, spec.observation_size)),
@@ -181,7 +185,7 @@ def _init_memory(weights: Weights, spec: Spec) -> Memory:
         jnp.zeros((count, agents)),
         jnp.zeros((count, agents), jnp.int32),
     )
-    return Memory(nothing, jnp.zeros((), jnp.int32), _asked(weights, agents))
+    return ContextState(nothing, jnp.zeros((), jnp.int32), _asked(weights, agents))
 
 
 def _asked(weights: Weights, agents: int) -> Float[Array, " N"]:
@@ -190,18 +194,18 @@ def _asked(weights: Weights, agents: int) -> Float[Array, " N"]:
 
 
 def _consider(
-    weights: Weights, memory: Memory, observation: Observation
-) -> tuple[Memory, Float[Array, "N A"]]:
+    weights: Weights, context_state: ContextState, observation: Observation
+) -> tuple[ContextState, Float[Array, "N A"]]:
     """Memory with this step in it, its action not yet known, and what the network says."""
-    context, agents = weights.network.context, len(memory.remaining)
+    context, agents = weights.network.context, len(context_state.remaining)
     told = observation.last_rewards
-    remaining = memory.remaining if told is None else memory.remaining - told
+    remaining = context_state.remaining if told is None else context_state.remaining - told
     remaining = jnp.where(observation.reset, _asked(weights, agents), remaining)
-    filled = jnp.where(observation.reset, 0, memory.filled)
+    filled = jnp.where(observation.reset, 0, context_state.filled)
     place = jnp.minimum(filled, context - 1)
     now = Trajectory(
         observation.features.astype(jnp.float32),
-        observation.present,
+        observation.agent_mask,
         observation.reset,
         observation.step_count,
         remaining,
@@ -209,16 +213,16 @@ def _consider(
     )
     shift = jnp.where(filled == context, 1, 0)
     steps = jax.tree.map(
-        lambda old, new: jnp.roll(old, -shift, axis=0).at[place].set(new), memory.steps, now
+        lambda old, new: jnp.roll(old, -shift, axis=0).at[place].set(new), context_state.steps, now
     )
-    return Memory(steps, place + 1, remaining), weights.network(steps)[place]
+    return ContextState(steps, place + 1, remaining), weights.network(steps)[place]
 
 
-def _note(memory: Memory, actions: Int[Array, " N"]) -> Memory:
+def _note(context_state: ContextState, actions: Int[Array, " N"]) -> ContextState:
     """Memory with the actions of the newest step."""
-    steps = memory.steps
-    chosen = steps.actions.at[memory.filled - 1].set(actions)
-    return memory._replace(steps=steps._replace(actions=chosen))
+    steps = context_state.steps
+    chosen = steps.actions.at[context_state.filled - 1].set(actions)
+    return context_state._replace(steps=steps._replace(actions=chosen))
 
 
 def make(config: Config, spec: Spec) -> MADT:

@@ -18,7 +18,7 @@ from oryx_marl.networks.recurrent import RecurrentNetwork, run_together
 from oryx_marl.ops import icq
 from oryx_marl.ops.distributions import Categorical, categorical
 from oryx_marl.ops.masked import masked_mean
-from oryx_marl.ops.returns import td_rows
+from oryx_marl.ops.returns import td_masks
 from oryx_marl.ops.values import DiscreteValues
 from oryx_marl.types import Spec, Window
 
@@ -58,24 +58,24 @@ def team_loss(
     The team is there while an agent is, and has ended when all agents have; its reward is the mean
     over the agents that are there.
     """
-    present = window.observation.present
-    anyone = present.any(axis=-1, keepdims=True)
-    ended = (window.terminal | ~present).all(axis=-1, keepdims=True) & anyone
-    rewards = jnp.where(present, window.rewards, 0).sum(axis=-1, keepdims=True) / jnp.maximum(
-        present.sum(axis=-1, keepdims=True), 1
+    agent_mask = window.observation.agent_mask
+    anyone = agent_mask.any(axis=-1, keepdims=True)
+    ended = (window.terminal | ~agent_mask).all(axis=-1, keepdims=True) & anyone
+    rewards = jnp.where(agent_mask, window.rewards, 0).sum(axis=-1, keepdims=True) / jnp.maximum(
+        agent_mask.sum(axis=-1, keepdims=True), 1
     )
-    rows, uses_next = td_rows(anyone, ended, window.observation.reset)
+    mask, bootstrap_mask = td_masks(anyone, ended, window.observation.reset)
     targets = icq.td_targets(
         rewards[:, :-1],
         values.target[:, 1:, None],
-        rows,
-        uses_next,
+        mask,
+        bootstrap_mask,
         config.discount,
         config.value_temperature,
-        config.trace,
+        config.td_lambda,
     )
-    loss = icq.critic_loss(values.online[:, :-1, None], targets, rows)
-    return loss, targets[..., 0], rows[..., 0]
+    loss = icq.critic_loss(values.online[:, :-1, None], targets, mask)
+    return loss, targets[..., 0], mask[..., 0]
 
 
 def policy_loss(
@@ -90,7 +90,7 @@ def policy_loss(
     Else the policy loss would train the mixer to look away from unlikely actions.
     """
     actions = window.actions
-    labels = window.observation.present & policy.supports(actions)
+    labels = window.observation.agent_mask & policy.supports(actions)
     advantage = icq.own_advantage(q, policy, actions)
     weights = icq.batch_weights(advantage, labels, temperature)
     shared = jax.lax.stop_gradient(shares) * weights
@@ -100,7 +100,7 @@ def policy_loss(
         "effective_sample_size": icq.effective_sample_size(weights, labels),
         "max_logit": policy.largest_parameter(),
         "entropy": masked_mean(policy.entropy(), labels),
-        "imitated_share": labels.mean(),
+        "valid_label_share": labels.mean(),
     }
 
 
@@ -130,18 +130,18 @@ class MAICQ(IndependentLearner):
         logits, *of_critics = run_together(networks, seen)
         q, target_q = (DiscreteValues(values) for values in of_critics)
         taken, target_taken = (
-            jnp.where(seen.present, values.at(window.actions), 0) for values in (q, target_q)
+            jnp.where(seen.agent_mask, values.at(window.actions), 0) for values in (q, target_q)
         )
         values = TeamValues(network.mixer(taken, state), target.mixer(target_taken, state))
-        critic, targets, rows = team_loss(values, window, self.config)
+        critic, targets, mask = team_loss(values, window, self.config)
         shares, temperature = network.mixer.shares(state), self.config.policy_temperature
-        found = categorical(logits, seen.legal)
+        found = categorical(logits, seen.action_mask)
         policy, metrics = policy_loss(found, q, shares, window, temperature)
         return critic + policy, {
             "loss": critic + policy,
             "critic_loss": critic,
-            "mean_q": masked_mean(values.online[:, :-1], rows),
-            "td_error": masked_mean(jnp.abs(targets - values.online[:, :-1]), rows),
+            "mean_q": masked_mean(values.online[:, :-1], mask),
+            "td_error": masked_mean(jnp.abs(targets - values.online[:, :-1]), mask),
             **metrics,
         }
 

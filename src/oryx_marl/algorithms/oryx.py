@@ -39,11 +39,11 @@ class AutoregressiveConfig(OfflineConfig):
     sequence_length: int = 20
     """Steps per window; 2 is the paper's ablation of memory."""
     discount: float = 0.99
-    trace: float = 0.9
+    td_lambda: float = 0.9
     """How far rewards reach back in a target: 0 one step (paper), 1 to the end of the window."""
-    target_rate: float = 0.005
+    tau: float = 0.005
     """Share of the weights that the target network takes over at each update."""
-    act_on_average: bool = True
+    act_with_ema: bool = True
     """Act with the target network, a running average, not with the newest weights."""
     critic_weight: float = 1.0
     policy_temperature: float = 0.1
@@ -52,7 +52,7 @@ class AutoregressiveConfig(OfflineConfig):
     """Low: values of the better logged actions count more in the target. 1000: all alike."""
     advantage: Literal["cumulative", "own"] = "cumulative"
     """Weigh an action by the advantage of all agents up to it (paper) or its own (public code)."""
-    objective: Literal["icq", "clone", "q_learning"] = "icq"
+    objective: Literal["icq", "bc", "q_learning"] = "icq"
     """Imitate weighed by advantage, imitate everything alike, or act on Q alone (no ICQ)."""
     memory: bool = True
     """Off: every step is seen as if it were the first, in training and acting."""
@@ -74,7 +74,7 @@ class AutoregressiveConfig(OfflineConfig):
         """What the loss takes of them."""
         return IcqSettings(
             self.discount,
-            self.trace,
+            self.td_lambda,
             self.critic_weight,
             self.policy_temperature,
             self.value_temperature,
@@ -126,7 +126,7 @@ def loss(
     seen = observation if config.memory else _forget(observation)
     logits, q = network(seen, actions, ids)
     _, target_q = target(seen, actions, ids)
-    policy = categorical(logits, observation.legal)
+    policy = categorical(logits, observation.action_mask)
     return icq_loss(policy, DiscreteValues(q), DiscreteValues(target_q), window, config.icq)
 
 
@@ -169,10 +169,10 @@ class Oryx(OfflineLearner):
         return forward
 
     def move_target(self, network: Network, target: Network, count: Int[Array, ""]) -> Network:
-        return optax.incremental_update(network, target, self.config.target_rate)
+        return optax.incremental_update(network, target, self.config.tau)
 
     def weights(self, state: LearnerState) -> Network:
-        return state.target if self.config.act_on_average else state.network
+        return state.target if self.config.act_with_ema else state.network
 
     def distribution(
         self, weights: Network, window: Window, carry: Any = None
@@ -183,7 +183,7 @@ class Oryx(OfflineLearner):
             _, features = weights.trunk(seen, window.actions, ids)
         else:
             _, features, carry = weights.trunk.resume(seen, window.actions, ids, carry)
-        return self._acting(weights, features, observation.legal), carry
+        return self._acting(weights, features, observation.action_mask), carry
 
     def _acting(self, network: Network, features: Array, mask: Array) -> Distribution:
         """What actions are drawn from."""
@@ -204,7 +204,7 @@ class Oryx(OfflineLearner):
             remembers = config.memory and config.memory_when_acting
             seen = observation if remembers else _forget(observation)
             acted = jax.vmap(lambda c, o, n: network.trunk.act(c, o, choose, n))(carry, seen, noise)
-            return acted.memory, acted.actions, acted.info
+            return acted.recurrent_state, acted.actions, acted.info
 
         return autoregressive_policy(network.trunk, act, self.spec)
 

@@ -18,11 +18,11 @@ from oryx_marl.algorithms.base import Metrics, Policy
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.heads import PolicyHead
 from oryx_marl.networks.layers import Head
-from oryx_marl.networks.sable import Memory, NetworkConfig, Sable
+from oryx_marl.networks.sable import NetworkConfig, RecurrentState, Sable
 from oryx_marl.ops import ppo
 from oryx_marl.ops.distributions import Distribution, categorical
 from oryx_marl.ops.masked import masked_mean
-from oryx_marl.ops.returns import generalised_advantages, td_rows
+from oryx_marl.ops.returns import generalised_advantages, td_masks
 from oryx_marl.types import Experience, Observation, Spec, Window
 
 
@@ -43,7 +43,7 @@ class Config:
     learning_rate: float = 1e-4
     max_gradient_norm: float = 0.5
     discount: float = 0.99
-    trace: float = 0.95
+    gae_lambda: float = 0.95
     """The λ of generalised advantage estimation."""
     clip: float = 0.2
     """How far the policy and the values may move away from those that acted."""
@@ -77,7 +77,7 @@ class Config:
         for name in ("entropy_weight", "value_weight"):
             if getattr(self, name) < 0:
                 raise OryxError(f"{name} must not be negative, got {getattr(self, name)}")
-        for name in ("discount", "trace"):
+        for name in ("discount", "gae_lambda"):
             if not 0 <= getattr(self, name) <= 1:
                 raise OryxError(f"{name} must be between 0 and 1, got {getattr(self, name)}")
 
@@ -100,10 +100,10 @@ class Network(eqx.Module):
         observation: Observation,
         actions: Int[Array, "*B T N"],
         ids: Int[Array, " N"],
-        memory: Memory | None,
+        recurrent_state: RecurrentState | None,
     ) -> tuple[Float[Array, "*B T N A"], Float[Array, "*B T N"]]:
         """The policy's outputs, given the actions of the agents before, and values."""
-        encoded, decoded = self.trunk(observation, actions, ids, memory)
+        encoded, decoded = self.trunk(observation, actions, ids, recurrent_state)
         return self.policy_head(decoded), self.value_head(encoded)[..., 0]
 
 
@@ -126,44 +126,46 @@ class Batch(NamedTuple):
     """Roll-outs with all that does not change while they are learned from; [B, T, N] each."""
 
     window: Window
-    memory: Memory
+    recurrent_state: RecurrentState
     """Before the first step, [B, ...]: it stays with its environment, whatever the minibatch."""
     old: Decision
     advantages: Float[Array, "B T N"]
     targets: Float[Array, "B T N"]
-    rows: Bool[Array, "B T N"]
+    mask: Bool[Array, "B T N"]
     """Steps whose target is known."""
 
     def reorder(self, ids: Int[Array, " N"]) -> "Batch":
         """The same with the agents in the order of `ids`; memory belongs to all of them."""
         moved = jax.tree.map(lambda x: x[..., ids], (self.old, *self[3:]))
-        return Batch(self.window.reorder(ids), self.memory, *moved)
+        return Batch(self.window.reorder(ids), self.recurrent_state, *moved)
 
 
 def make_batch(experience: Experience, config: Config) -> Batch:
     """Advantages and value targets of roll-outs."""
-    window, following = experience.window, experience.following
+    window, bootstrap_observation = experience.window, experience.bootstrap_observation
     terminal = window.terminal
     if config.time_limit_ends:
         terminal = terminal | experience.truncated
 
-    def with_following(steps: Array, after: Array) -> Array:
+    def with_bootstrap(steps: Array, after: Array) -> Array:
         return jnp.concatenate([steps, after[:, None]], axis=1)
 
-    present = with_following(window.observation.present, following.present)
-    reset = with_following(window.observation.reset, following.reset)
-    rows, uses_next = td_rows(
-        present, with_following(terminal, jnp.zeros_like(following.present)), reset
+    agent_mask = with_bootstrap(window.observation.agent_mask, bootstrap_observation.agent_mask)
+    reset = with_bootstrap(window.observation.reset, bootstrap_observation.reset)
+    mask, bootstrap_mask = td_masks(
+        agent_mask,
+        with_bootstrap(terminal, jnp.zeros_like(bootstrap_observation.agent_mask)),
+        reset,
     )
     old = experience.info
-    values = with_following(old.values, experience.following_info.values)
+    values = with_bootstrap(old.values, experience.bootstrap_info.values)
     advantages = generalised_advantages(
-        window.rewards, values, rows, uses_next, config.discount, config.trace
+        window.rewards, values, mask, bootstrap_mask, config.discount, config.gae_lambda
     )
-    return Batch(window, experience.carry, old, advantages, advantages + old.values, rows)
+    return Batch(window, experience.carry, old, advantages, advantages + old.values, mask)
 
 
-Forward = Callable[[Observation, Array, Array, Memory | None], tuple[Array, Array]]
+Forward = Callable[[Observation, Array, Array, RecurrentState | None], tuple[Array, Array]]
 """`(observation [B, T, ...], actions, ids [N], memory [B, ...]) -> logits and values [B, ...]`."""
 
 
@@ -174,19 +176,19 @@ def loss(
 
     `behaviour` are the weights that acted.
     """
-    window, rows = batch.window, batch.rows
+    window, mask = batch.window, batch.mask
     observation, actions = window.observation, window.actions
-    logits, values = network(observation, actions, ids, batch.memory)
-    found = categorical(logits, observation.legal)
+    logits, values = network(observation, actions, ids, batch.recurrent_state)
+    found = categorical(logits, observation.action_mask)
     log_probs, old_log_probs = found.log_prob(actions), batch.old.log_probs
     if config.permute_agents and config.exact_ratios:
-        old, _ = behaviour(observation, actions, ids, batch.memory)
-        old_log_probs = categorical(old, observation.legal).log_prob(actions)
+        old, _ = behaviour(observation, actions, ids, batch.recurrent_state)
+        old_log_probs = categorical(old, observation.action_mask).log_prob(actions)
 
-    advantages = ppo.normalise(batch.advantages, rows, config.advantage_floor)
-    policy = ppo.policy_loss(log_probs, old_log_probs, advantages, rows, config.clip)
-    value = ppo.value_loss(values, batch.old.values, batch.targets, rows, config.clip)
-    spread = masked_mean(found.entropy(), rows)
+    advantages = ppo.normalise(batch.advantages, mask, config.advantage_floor)
+    policy = ppo.policy_loss(log_probs, old_log_probs, advantages, mask, config.clip)
+    value = ppo.value_loss(values, batch.old.values, batch.targets, mask, config.clip)
+    spread = masked_mean(found.entropy(), mask)
     total = policy + config.value_weight * value - config.entropy_weight * spread
     return total, {
         "loss": total,
@@ -194,9 +196,9 @@ def loss(
         "value_loss": value,
         "entropy": spread,
         "max_logit": found.largest_parameter(),
-        "mean_value": masked_mean(values, rows),
-        "ratio_drift": masked_mean(jnp.abs(jnp.exp(log_probs - old_log_probs) - 1), rows),
-        "clipped_share": ppo.clipped_share(log_probs, old_log_probs, rows, config.clip),
+        "mean_value": masked_mean(values, mask),
+        "ratio_drift": masked_mean(jnp.abs(jnp.exp(log_probs - old_log_probs) - 1), mask),
+        "clipped_share": ppo.clipped_share(log_probs, old_log_probs, mask, config.clip),
     }
 
 
@@ -283,7 +285,7 @@ class SablePPO:
         else:
             _, features, carry = weights.trunk.resume(observation, window.actions, ids, carry)
         head = weights.policy_head
-        return head.distribution(head(features), observation.legal), carry
+        return head.distribution(head(features), observation.action_mask), carry
 
     def policy(self, weights: Network, greedy: bool = False) -> Policy:
         network = weights
@@ -295,13 +297,13 @@ class SablePPO:
             return action, found.log_prob(action)
 
         def act(
-            carry: Memory, observation: Observation, noise: Float[Array, "B N A"]
-        ) -> tuple[Memory, Array, Decision]:
+            carry: RecurrentState, observation: Observation, noise: Float[Array, "B N A"]
+        ) -> tuple[RecurrentState, Array, Decision]:
             acted = jax.vmap(lambda c, o, n: network.trunk.act(c, o, choose, n))(
                 carry, observation, noise
             )
             values = network.value_head(acted.encoded)[..., 0]
-            return acted.memory, acted.actions, Decision(acted.info, values)
+            return acted.recurrent_state, acted.actions, Decision(acted.info, values)
 
         return autoregressive_policy(network.trunk, act, self.spec)
 

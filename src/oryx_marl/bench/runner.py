@@ -111,7 +111,7 @@ class Bench:
             log_every=min(suite.log_every, suite.updates),
             evaluate_every=suite.log_every * 4,
             checkpoint_every=suite.log_every * 4,
-            keep_going=True,
+            continue_on_divergence=True,
         )
 
     def _measure(self, variant: str, dataset: str) -> dict[str, Any]:

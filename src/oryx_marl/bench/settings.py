@@ -6,7 +6,7 @@ from typing import Any
 from oryx_marl.bench.published import read
 from oryx_marl.errors import OryxError
 
-ALSO = {"trace": 0.0, "act_on_average": False, "advantage": "cumulative"}
+ALSO = {"td_lambda": 0.0, "act_with_ema": False, "advantage": "cumulative"}
 """What the paper's Oryx does that its tables of settings do not list."""
 ALSO_NETWORK = {"remember_last_action": False}
 

@@ -14,7 +14,7 @@ from oryx_marl.cli.console import console, errors, print_json
 from oryx_marl.cli.console import say as _print
 from oryx_marl.data import catalog
 from oryx_marl.data.quality.issues import SEVERITIES, Finding
-from oryx_marl.data.quality.repair import mend, mendable
+from oryx_marl.data.quality.repair import mendable, repair
 from oryx_marl.data.quality.validate import validate
 from oryx_marl.data.vault_view import VaultView
 from oryx_marl.data.view import Chunk
@@ -31,9 +31,9 @@ class DataCheck:
     json: bool = False
     """Print JSON."""
     fix: bool = False
-    """Write a mended copy; the dataset itself is never changed."""
+    """Write a repaired copy; the dataset itself is never changed."""
     out: Path | None = None
-    """Folder of the mended copy (default: the dataset's, with -fixed behind its name)."""
+    """Folder of the repaired copy (default: the dataset's, with -fixed behind its name)."""
 
     def run(self) -> None:
         folder = recipes.find(self.dataset)
@@ -42,7 +42,7 @@ class DataCheck:
         copy, changes = None, {}
         if self.fix and mendable(found):
             copy = self.out or _beside(folder)
-            changes = mend(view, found, copy)
+            changes = repair(view, found, copy)
             view = VaultView(copy)
             found = validate(view, _watch)
         kinds = {finding.kind: finding.severity for finding in found}
@@ -58,13 +58,13 @@ class DataCheck:
             _show(found)
             words = [f"{count} {name}{'s' * (count != 1)}" for name, count in counts.items()]
             size = f"{len(view.episode_starts):,} episodes, {view.num_rows:,} steps"
-            _print(f"{view.name}: {size}; kinds of fault: {', '.join(words)}")
+            _print(f"{view.name}: {size}; kinds of issue: {', '.join(words)}")
         if counts["error"]:
             sys.exit(1)
 
 
 def _beside(folder: Path) -> Path:
-    """Where the mended copy goes: never into the package."""
+    """Where the repaired copy goes: never into the package."""
     if folder.is_relative_to(catalog.EMBEDDED):
         folder = catalog.default_root() / folder.relative_to(catalog.EMBEDDED)
     return folder.with_name(f"{folder.name}-fixed")
@@ -77,11 +77,11 @@ def _watch(chunks: Iterator[Chunk], total: int) -> Iterable[Chunk]:
 
 
 def _show_changes(copy: Path | None, changes: dict[str, int]) -> None:
-    """What was mended."""
+    """What was repaired."""
     if copy is None:
-        _print("nothing was found that can be mended; nothing was written")
+        _print("nothing was found that can be repaired; nothing was written")
         return
-    _print(f"mended copy: {copy} (the dataset itself is as it was)")
+    _print(f"repaired copy: {copy} (the dataset itself is as it was)")
     for change, count in changes.items():
         _print(f"  {count:,}: {change}")
     _print("what is left there:")

@@ -11,7 +11,7 @@ import tyro
 from tyro.extras import SubcommandApp
 
 import oryx_marl
-from oryx_marl import registry
+from oryx_marl import registry, renamed
 from oryx_marl.cli import bench as cli_bench
 from oryx_marl.cli import data as cli_data
 from oryx_marl.cli import train as cli_train
@@ -78,6 +78,14 @@ def _take_plugins(arguments: list[str]) -> tuple[list[str], list[Path]]:
     return words, files
 
 
+def _rename_flags(arguments: list[str]) -> list[str]:
+    """Flags of version 0.1.0 as they are called now, with a hint for each."""
+    words, changed = renamed.flags(arguments, online="sable" in arguments)
+    for old, new in changed.items():
+        errors.print(f"hint: {old} is called {new} now; the old name goes with the next release")
+    return words
+
+
 def _format_warning(
     message: Warning | str,
     category: type[Warning],
@@ -107,7 +115,7 @@ def main(arguments: list[str] | None = None) -> None:
         return
     code = 2  # what is refused while the command is read was asked for wrongly
     try:
-        words, files = _take_plugins(given)
+        words, files = _take_plugins(_rename_flags(given))
         for file in files:
             registry.add_file(file)
         command = _app(words).cli(prog="oryx", description=DESCRIPTION, args=words, config=FLAGS)

@@ -93,7 +93,7 @@ class _Train:
             out,
             train,
             given.evaluation,
-            getattr(given, "leave_out_bad_rows", False),
+            getattr(given, "drop_invalid", False),
             env,
         )
         if given.resume and not out.exists():
@@ -113,15 +113,15 @@ class _TrainOffline(_Train):
     """Folder for the run (default: runs/<algorithm>-<dataset>)."""
     resume: bool = False
     """Continue a run that was stopped or killed, as if it had not been."""
-    leave_out_bad_rows: bool = False
-    """Train on faulty data all the same, without the rows that would poison it."""
+    drop_invalid: bool = False
+    """Train on data with invalid rows all the same, without those rows."""
     env: str | None = None
     """Environment to score in: a name, or package.module:make (default: that of the data)."""
 
     def run(self) -> None:
         dataset = recipes.open(self.dataset)
         env = None if self.env is None else as_env(self.env, fits=dataset.spec)
-        if self.leave_out_bad_rows:
+        if self.drop_invalid:
             errors.print(f"{check.count_left_out(dataset)}", highlight=False, soft_wrap=True)
         self._train(dataset, self.train, self._choose(dataset), env)
 

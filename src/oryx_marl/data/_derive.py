@@ -15,7 +15,7 @@ from oryx_marl.types import ActionSpace, Spec
 
 Arrays = dict[str, np.ndarray]
 ActionKind = Literal["auto", "discrete", "box"]
-FLAGS = ("terminals", "truncations", "present")
+FLAGS = ("terminals", "truncations", "agent_mask")
 MOST_ACTIONS = 100_000
 """More than this is rather a column that holds something else."""
 
@@ -27,7 +27,7 @@ class Derivation:
         self._name, self._origin, self._kind = name, origin, kind
         self._is_padding: np.ndarray | None = None  # [N, O]
         self._facts = ActionFacts()
-        self._legal_size = 0
+        self._action_mask_size = 0
         self._state_size = 0
         self._shared_reward = True
         self._shapes: dict[str, tuple[int, ...]] = {}
@@ -43,11 +43,11 @@ class Derivation:
         before = self._is_padding
         self._is_padding = is_padding if before is None else before & is_padding
         self._facts.add(arrays["actions"])
-        present = arrays.get("present", np.ones(rewards.shape, bool))
-        lowest = np.where(present, rewards, np.inf).min(axis=1, keepdims=True)
-        self._shared_reward &= bool(((rewards == lowest) | ~present).all())
-        if "legal" in arrays:
-            self._legal_size = arrays["legal"].shape[-1]
+        agent_mask = arrays.get("agent_mask", np.ones(rewards.shape, bool))
+        lowest = np.where(agent_mask, rewards, np.inf).min(axis=1, keepdims=True)
+        self._shared_reward &= bool(((rewards == lowest) | ~agent_mask).all())
+        if "action_mask" in arrays:
+            self._action_mask_size = arrays["action_mask"].shape[-1]
         if "state" in arrays:
             self._state_size = arrays["state"].shape[-1]
 
@@ -60,7 +60,7 @@ class Derivation:
             environment="",
             agents=tuple(f"agent_{index}" for index in range(len(self._is_padding))),
             observation_sizes=tuple(_width(is_padding) for is_padding in self._is_padding),
-            action=self._facts.space(self._kind, self._legal_size),
+            action=self._facts.space(self._kind, self._action_mask_size),
             state_size=self._state_size,
             shared_reward=self._shared_reward,
         )
@@ -72,7 +72,7 @@ class Derivation:
             if name in arrays:
                 arrays[name] = self._without_padding(arrays[name], spec.observation_size)
         if spec.action.kind == "box":
-            arrays.pop("legal", None)  # masks of box actions mean nothing
+            arrays.pop("action_mask", None)  # masks of box actions mean nothing
             if arrays["actions"].ndim == 2:
                 arrays["actions"] = arrays["actions"][..., None]
         else:
@@ -120,7 +120,7 @@ class ActionFacts:
         self._low = low if self._low is None else np.minimum(self._low, low)
         self._high = high if self._high is None else np.maximum(self._high, high)
 
-    def space(self, kind: ActionKind, legal_size: int) -> ActionSpace:
+    def space(self, kind: ActionKind, action_mask_size: int) -> ActionSpace:
         """The action space of all actions seen, which `kind` may demand."""
         if self._low is None or self._high is None:
             raise OryxError("there is no logged action")
@@ -131,7 +131,7 @@ class ActionFacts:
             if is_vector or not (self._is_integer or self._is_whole):
                 raise OryxError("actions are not whole numbers, so they cannot be discrete")
             # With masks, a larger id is a fault of the log, which the check of the data names.
-            size = legal_size or max(int(self._high) + 1, 1)
+            size = action_mask_size or max(int(self._high) + 1, 1)
             if size > MOST_ACTIONS:
                 raise OryxError(
                     f"the largest action is {size - 1:,}; action ids count from 0, at most to "
@@ -217,7 +217,7 @@ def _tidy(raw: Arrays) -> Arrays:
             f"observations have shape {observations.shape}, not that of steps, agents, features"
         )
     step = observations.shape[:2]
-    arrays = {name: array for name, array in raw.items() if name not in ("legal", "state")}
+    arrays = {name: array for name, array in raw.items() if name not in ("action_mask", "state")}
     for name in ("observations", "final_observations"):
         if name in arrays:
             values = arrays[name].reshape(*arrays[name].shape[:2], -1)
@@ -229,11 +229,13 @@ def _tidy(raw: Arrays) -> Arrays:
         if name in raw:
             arrays[name] = per_agent(raw[name] != 0, step)
     arrays.setdefault("truncations", np.zeros(step, bool))
-    if "legal" in raw:
-        legal = raw["legal"] != 0
-        if legal.ndim != 3 or legal.shape[:2] != step:
-            raise OryxError(f"legal actions have shape {legal.shape}, not {(*step, 'actions')}")
-        arrays["legal"] = legal
+    if "action_mask" in raw:
+        action_mask = raw["action_mask"] != 0
+        if action_mask.ndim != 3 or action_mask.shape[:2] != step:
+            raise OryxError(
+                f"legal actions have shape {action_mask.shape}, not {(*step, 'actions')}"
+            )
+        arrays["action_mask"] = action_mask
     if "state" in raw and raw["state"].ndim > 1:  # one per agent: side by side
         state = raw["state"].reshape(len(raw["state"]), -1)
         arrays["state"] = state.astype(np.int8) if state.dtype.kind == "b" else state
@@ -248,7 +250,7 @@ def _tidy_actions(raw: Arrays, step: tuple[int, ...]) -> np.ndarray:
     if actions.shape[:2] != step or actions.ndim > 3:
         raise OryxError(f"actions have shape {actions.shape}, but observations begin with {step}")
     if actions.ndim == 3 and actions.shape[-1] == 1:
-        has_choice = "legal" in raw and raw["legal"].shape[-1] > 1
+        has_choice = "action_mask" in raw and raw["action_mask"].shape[-1] > 1
         if actions.dtype.kind in "iu" or has_choice:  # ids with an axis of their own, as in RWARE
             return actions[..., 0]
     return actions

@@ -13,9 +13,9 @@ from oryx_marl.errors import OryxError
 NEEDED = ("observations", "actions", "rewards", "terminals")
 NAMES = {
     **{name: name for name in (*NEEDED, "truncations")},
-    "infos.legals": "legal",
+    "infos.legals": "action_mask",
     "infos.state": "state",
-    "infos.present": "present",
+    "infos.present": "agent_mask",
 }
 """OG-MARL's names, and ours."""
 MOST_COMPRESSED = 10_000

@@ -48,8 +48,8 @@ class Dataset:
     """The recording ended after this step although the task would have gone on."""
     episode_starts: Int[np.ndarray, "E"]
     """Row of the first step of each episode; the first is 0."""
-    legal: Bool[np.ndarray, "R N A"] | None = None
-    present: Bool[np.ndarray, "R N"] | None = None
+    action_mask: Bool[np.ndarray, "R N A"] | None = None
+    agent_mask: Bool[np.ndarray, "R N"] | None = None
     state: Num[np.ndarray, "R _"] | None = None
     final_observations: Num[np.ndarray, "E N O"] | None = None
     """What each episode's agents saw after its last step."""
@@ -86,8 +86,8 @@ class Dataset:
             "terminals": step,
             "truncations": step,
             "episode_starts": (episodes,),
-            "legal": (*step, spec.action.size),
-            "present": step,
+            "action_mask": (*step, spec.action.size),
+            "agent_mask": step,
             "state": (rows, spec.state_size),
             "final_observations": (episodes, spec.num_agents, spec.observation_size),
         }
@@ -161,7 +161,7 @@ class Dataset:
         return episode, int(row - self.episode_starts[episode])
 
 
-class Part(NamedTuple):
+class Shard(NamedTuple):
     """Whole episodes of a longer log."""
 
     episodes: slice
@@ -170,13 +170,13 @@ class Part(NamedTuple):
     """Where its episodes start, counted from its first row."""
 
 
-def split_episodes(starts: np.ndarray, rows: int, part_rows: int) -> Iterator[Part]:
+def split_episodes(starts: np.ndarray, rows: int, part_rows: int) -> Iterator[Shard]:
     """Parts of about `part_rows` rows, at least one episode each, of a log of `rows` rows."""
     first = 0
     while first < len(starts):
         last = max(first + 1, int(np.searchsorted(starts, starts[first] + part_rows)))
         begin, end = int(starts[first]), int(starts[last]) if last < len(starts) else rows
-        yield Part(slice(first, last), slice(begin, end), starts[first:last] - begin)
+        yield Shard(slice(first, last), slice(begin, end), starts[first:last] - begin)
         first = last
 
 
@@ -187,12 +187,17 @@ def hash_arrays(
 ) -> str:
     """The fingerprint of a dataset, whose arrays may come in pieces, one array after another."""
     digest = hashlib.sha256(json.dumps(spec.to_dict(), sort_keys=True).encode())
-    for name in sorted(layout):
+    for name in sorted(layout, key=name_in_files):
         dtype, shape = layout[name]
-        digest.update(f"{name} {dtype.name} {shape}".encode())
+        digest.update(f"{name_in_files(name)} {dtype.name} {shape}".encode())
         for piece in pieces(name):
             digest.update(to_bytes(piece))
     return digest.hexdigest()
+
+
+def name_in_files(name: str) -> str:
+    """The name of an array in fingerprints and files: those of the masks are older than ours."""
+    return {"action_mask": "legal", "agent_mask": "present"}.get(name, name)
 
 
 def to_bytes(array: np.ndarray) -> memoryview:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Num, UInt64
 
 from oryx_marl.data import view as views
-from oryx_marl.data.stats import describe, find_present, make_histogram
+from oryx_marl.data.stats import describe, find_agent_mask, make_histogram
 from oryx_marl.data.view import Chunk, View
 
 MOST_HASHES = 2**22
@@ -150,28 +150,28 @@ class Entropy:
     `choice` is what choosing evenly among the legal actions of each step would have.
     """
 
-    names: tuple[str, ...] = ("actions", "legal", "present")
+    names: tuple[str, ...] = ("actions", "action_mask", "agent_mask")
 
     def __init__(self, view: View) -> None:
         self._spec = view.spec
-        self._has_masks = "legal" in view.layout
+        self._has_masks = "action_mask" in view.layout
         is_box, size = view.spec.action.kind == "box", view.spec.action.size
         self._counts = np.zeros((view.spec.num_agents, 0 if is_box else size), np.int64)
-        self._num_legal = np.zeros(size + 1, np.int64)
+        self._num_available = np.zeros(size + 1, np.int64)
         """Steps of present agents by the number of their legal actions."""
 
     def add(self, chunk: Chunk) -> None:
         action = self._spec.action
         if action.kind == "box":
             return
-        actions, present = chunk.arrays["actions"], find_present(chunk.arrays)
-        is_known = (actions >= 0) & (actions < action.size) & present
+        actions, agent_mask = chunk.arrays["actions"], find_agent_mask(chunk.arrays)
+        is_known = (actions >= 0) & (actions < action.size) & agent_mask
         for agent, counts in enumerate(self._counts):
             taken = actions[is_known[:, agent], agent].astype(np.int64)
             counts += np.bincount(taken, minlength=action.size)
         if self._has_masks:
-            numbers = np.maximum(chunk.arrays["legal"].sum(axis=-1), 1)
-            self._num_legal += np.bincount(numbers[present], minlength=action.size + 1)
+            numbers = np.maximum(chunk.arrays["action_mask"].sum(axis=-1), 1)
+            self._num_available += np.bincount(numbers[agent_mask], minlength=action.size + 1)
 
     def result(self) -> dict[str, Any] | None:
         """None if actions are no ids."""
@@ -184,8 +184,8 @@ class Entropy:
         most = float(np.log2(self._spec.action.size))
         choice = most
         if self._has_masks:
-            logs = np.log2(np.maximum(np.arange(len(self._num_legal)), 1))
-            choice = float((logs * self._num_legal).sum() / max(1, self._num_legal.sum()))
+            logs = np.log2(np.maximum(np.arange(len(self._num_available)), 1))
+            choice = float((logs * self._num_available).sum() / max(1, self._num_available.sum()))
         return {"bits": bits, "choice": choice, "most": most}
 
 
@@ -210,13 +210,13 @@ class Ranges:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self.names: tuple[str, ...] = (name, "present")
+        self.names: tuple[str, ...] = (name, "agent_mask")
         self._count: np.ndarray = np.zeros(0)
 
     def add(self, chunk: Chunk) -> None:
         values = chunk.arrays[self._name]
-        if "present" in chunk.arrays:
-            self.add_values(values[chunk.arrays["present"]])
+        if "agent_mask" in chunk.arrays:
+            self.add_values(values[chunk.arrays["agent_mask"]])
         else:
             self.add_values(values.reshape(-1, values.shape[-1]))
 

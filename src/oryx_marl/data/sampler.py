@@ -23,9 +23,9 @@ class DeviceData(NamedTuple):
     """[R, N] float32."""
     terminals: jax.Array
     """[R, N] bool."""
-    legal: jax.Array | None
+    action_mask: jax.Array | None
     """[R, N, A] bool, or None: everything is legal. An absent agent has at least one entry."""
-    present: jax.Array | None
+    agent_mask: jax.Array | None
     """[R, N] bool, or None: everyone is present."""
     reset: jax.Array
     """[R] bool: this row begins an episode."""
@@ -77,8 +77,10 @@ def put_on_device(
         actions=put(_narrow_ids(dataset.actions) if is_discrete else _narrow(dataset.actions)),
         rewards=put(dataset.rewards.astype(np.float32)),
         terminals=put(dataset.terminals),
-        legal=None if dataset.legal is None else put(_fill_masks(dataset.legal, dataset.present)),
-        present=None if dataset.present is None else put(dataset.present),
+        action_mask=None
+        if dataset.action_mask is None
+        else put(_fill_masks(dataset.action_mask, dataset.agent_mask)),
+        agent_mask=None if dataset.agent_mask is None else put(dataset.agent_mask),
         reset=put(reset),
         step_count=put((np.arange(dataset.num_rows) - begun).astype(np.int32)),
         state=None if dataset.state is None else put(_narrow(dataset.state)),
@@ -111,8 +113,8 @@ def take_windows(data: DeviceData, starts: jax.Array, length: int) -> Window:
     return Window(
         observation=Observation(
             features=features,
-            legal=everything if data.legal is None else take(data.legal),
-            present=jnp.ones(agents, bool) if data.present is None else take(data.present),
+            action_mask=everything if data.action_mask is None else take(data.action_mask),
+            agent_mask=jnp.ones(agents, bool) if data.agent_mask is None else take(data.agent_mask),
             reset=take(data.reset),
             step_count=take(data.step_count),
         ),
@@ -143,9 +145,9 @@ def _narrow_ids(actions: np.ndarray) -> np.ndarray:
     return actions if is_small_integer else actions.astype(np.int32)
 
 
-def _fill_masks(legal: np.ndarray, present: np.ndarray | None) -> np.ndarray:
+def _fill_masks(action_mask: np.ndarray, agent_mask: np.ndarray | None) -> np.ndarray:
     """Empty masks of absent agents become full: a softmax over no action at all is NaN."""
-    if present is None:
-        return legal
-    is_empty = ~present & ~legal.any(axis=-1)
-    return legal | is_empty[..., None]
+    if agent_mask is None:
+        return action_mask
+    is_empty = ~agent_mask & ~action_mask.any(axis=-1)
+    return action_mask | is_empty[..., None]

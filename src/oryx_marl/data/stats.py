@@ -11,7 +11,7 @@ from oryx_marl.data.view import Chunk, View
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 MOST_BINS = 20
-COUNTED = ("terminals", "truncations", "actions", "legal", "present")
+COUNTED = ("terminals", "truncations", "actions", "action_mask", "agent_mask")
 """Arrays that are counted row by row."""
 
 
@@ -131,8 +131,10 @@ class _Actions:
     def add(self, chunk: Chunk) -> None:
         if self._is_box:
             return
-        actions, present = chunk.arrays["actions"], find_present(chunk.arrays)
-        is_id = present & (actions >= 0) & (actions < self._size) & (actions == np.floor(actions))
+        actions, agent_mask = chunk.arrays["actions"], find_agent_mask(chunk.arrays)
+        is_id = (
+            agent_mask & (actions >= 0) & (actions < self._size) & (actions == np.floor(actions))
+        )
         for agent, counts in enumerate(self._counts):
             taken = actions[is_id[:, agent], agent].astype(np.int64)
             counts += np.bincount(taken, minlength=self._size)
@@ -147,15 +149,15 @@ class _Choices:
 
     def __init__(self, view: View) -> None:
         self._action = view.spec.action
-        self._has_masks = "legal" in view.layout
+        self._has_masks = "action_mask" in view.layout
         self._num_choices = self._num_steps = 0
 
     def add(self, chunk: Chunk) -> None:
         if self._has_masks and self._action.kind == "discrete":
-            present = find_present(chunk.arrays)
-            has_choice = chunk.arrays["legal"].sum(axis=-1) > 1
-            self._num_choices += int((has_choice & present).sum())
-            self._num_steps += int(present.sum())
+            agent_mask = find_agent_mask(chunk.arrays)
+            has_choice = chunk.arrays["action_mask"].sum(axis=-1) > 1
+            self._num_choices += int((has_choice & agent_mask).sum())
+            self._num_steps += int(agent_mask.sum())
 
     def share(self) -> float | None:
         """Share of present agents' steps; None if actions are no ids or nobody is there."""
@@ -166,8 +168,8 @@ class _Choices:
         return self._num_choices / self._num_steps if self._num_steps else None
 
 
-def find_present(arrays: Mapping[str, np.ndarray]) -> Bool[np.ndarray, "R N"]:
+def find_agent_mask(arrays: Mapping[str, np.ndarray]) -> Bool[np.ndarray, "R N"]:
     """Which agents take part in each of some rows."""
-    if "present" in arrays:
-        return arrays["present"]
+    if "agent_mask" in arrays:
+        return arrays["agent_mask"]
     return np.ones(arrays["actions"].shape[:2], bool)

@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from oryx_marl import renamed
 from oryx_marl.data._foreign import read_foreign
 from oryx_marl.data._store import MOST_ROWS, GrowingArray, Store, choose_block_rows, hash_rows
-from oryx_marl.data.dataset import ArrayInfo, Dataset
+from oryx_marl.data.dataset import ArrayInfo, Dataset, name_in_files
 from oryx_marl.data.view import View, chunk_rows, chunks
 from oryx_marl.errors import OryxError
 from oryx_marl.types import Spec
@@ -35,9 +36,9 @@ SHARED_NAMES = {
     "rewards": "rewards.",
     "terminals": "terminals.",
     "truncations": "truncations.",
-    "legal": "infos.legals.",
+    "action_mask": "infos.legals.",
     "state": "infos.state.",
-    "present": "infos.present.",
+    "agent_mask": "infos.present.",
 }
 """Our arrays that flashbax and OG-MARL know, and the names they go by there."""
 OWN_NAMES = {"episode_starts": "episode_starts.", "final_observations": "final_observations."}
@@ -300,7 +301,8 @@ def _describe(about: dict[str, Any], entries: dict[str, Any]) -> dict[str, Any]:
                     dtype_at.setdefault(parent, {}),
                 )
             shape_at[leaf], dtype_at[leaf] = str((1, *known["shape"])), known["dtype"]
-    entry = {"format": FORMAT, **about, "arrays": entries}
+    arrays = {name_in_files(name): known for name, known in entries.items()}
+    entry = {"format": FORMAT, **about, "arrays": arrays}
     document = {
         "version": FLASHBAX_VERSION,
         "structure_shape": shapes,
@@ -344,7 +346,8 @@ def check_entry(folder: Path, document: Any, store: Store) -> Any:
             f"its index says {index} rows, {METADATA} says {entry['rows']}: "
             "was it appended to with another program?",
         )
-    return entry
+    arrays = {renamed.branch(name): known for name, known in entry["arrays"].items()}
+    return {**entry, "arrays": arrays}
 
 
 def _read_checked(folder: Path, entry: Any, store: Store) -> Dataset:

@@ -39,8 +39,8 @@ class Env(Protocol):
     """What the mean return of episodes is: 'success rate' where it is 0 or 1, else 'return'."""
     feature_range: tuple[float, float]
     """Between which numbers all features are."""
-    starts_per_step: float
-    """Where a reset costs more than a step, so that beginnings had better be drawn in advance: how
+    reset_pool_rate: float
+    """Where a reset costs more than a step, so that a pool of them is drawn in advance: how
     many an environment needs per step, at most; else 0."""
     num_starts: int | None
     """How many different episodes can begin, where they are few enough to meet twice; else None."""

@@ -15,8 +15,8 @@ What an agent sees, 54 numbers, as in the published code of Oryx:
     25   the same cells: 1 its target, -1 somebody else's, 0 neither
 
 The published code divides rows and columns by G * G, sees cells outside the board as 1 in both
-windows, and a target at (0, 0) once it is reached. The `clean` mode mends all three: it divides by
-G, sees cells outside as a trail without a target, and a target always where it is.
+windows, and a target at (0, 0) once it is reached. The `clean` mode repairs all three: it divides
+by G, sees cells outside as a trail without a target, and a target always where it is.
 """
 
 import re
@@ -53,7 +53,7 @@ class State(NamedTuple):
     """[N, 2] int32: row and column of each head."""
     targets: jax.Array
     """[N, 2] int32: row and column of each target, also after it was reached."""
-    legal: jax.Array
+    action_mask: jax.Array
     """[N, 5] bool."""
     step_count: jax.Array
     """[] int32."""
@@ -93,7 +93,7 @@ class Connector:
         self.grid_size = grid_size
         # A reset costs 4 steps for 3 agents, 60 for 50: they are placed one after another. Good
         # teams need about as many steps as the board is wide.
-        self.starts_per_step = 1.25 / grid_size
+        self.reset_pool_rate = 1.25 / grid_size
         self._jumanji = base.optional("jumanji.environments.routing.connector.types")
         generators = base.optional("jumanji.environments.routing.connector.generator")
         self._board = base.optional("jumanji.environments.routing.connector").Connector(
@@ -125,7 +125,7 @@ class Connector:
             step_count=state.step_count,
             agents=agents,
             key=None,  # jumanji keeps it for its own resets
-            action_mask=state.legal,
+            action_mask=state.action_mask,
         )
         return self._answer(*self._board.step(board, actions))
 
@@ -156,8 +156,8 @@ class Connector:
         features = self._features(state)
         observation = Observation(
             features=features,
-            legal=state.legal,
-            present=jnp.ones(num_agents, bool),
+            action_mask=state.action_mask,
+            agent_mask=jnp.ones(num_agents, bool),
             reset=state.step_count == 0,
             step_count=state.step_count,
         )

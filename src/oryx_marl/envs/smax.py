@@ -39,7 +39,7 @@ class Smax:
     return_name = "return"
     feature_range = (-2.0, 2.0)
     """A unit that others push over the edge is seen there once, a little beyond 1."""
-    starts_per_step = 0.0
+    reset_pool_rate = 0.0
     num_starts: int | None = None
     version = 1
 
@@ -82,8 +82,8 @@ class Smax:
     def step(self, state: State, actions: Int[Array, "N"], key: jax.Array) -> tuple[State, Step]:
         """Everybody acts at once; an illegal action is a stop."""
         # jaxmarl would let an attack on someone far away begin as soon as that one comes near.
-        legal = self._legal(state)[jnp.arange(self.num_units), actions]
-        actions = jnp.where(legal, actions, MOVES.index("stop"))
+        is_available = self._action_mask(state)[jnp.arange(self.num_units), actions]
+        actions = jnp.where(is_available, actions, MOVES.index("stop"))
         orders = {agent: actions[index] for index, agent in enumerate(self.spec.agents)}
         seen, state, rewards, ended, _ = self._fight.step_env(key, state, orders)
         return state, self._answer(state, seen, self._stack(rewards), ended["__all__"])
@@ -102,8 +102,8 @@ class Smax:
         decided = ~alive[: self.num_units].any() | ~alive[self.num_units :].any()
         observation = Observation(
             features=self._stack(seen),
-            legal=self._legal(state),
-            present=jnp.ones(self.num_units, bool),
+            action_mask=self._action_mask(state),
+            agent_mask=jnp.ones(self.num_units, bool),
             reset=state.state.step == 0,
             step_count=state.state.step,
         )
@@ -115,7 +115,7 @@ class Smax:
             state=seen["world_state"],
         )
 
-    def _legal(self, state: State) -> Bool[Array, "N A"]:
+    def _action_mask(self, state: State) -> Bool[Array, "N A"]:
         return self._stack(self._fight.get_avail_actions(state)).astype(bool)
 
     def _stack(self, by_agent: Any) -> Array:

@@ -70,7 +70,7 @@ class TMaze:
     return_name = "success rate"
     name = "tmaze"
     feature_range = (-1.0, 2.0)
-    starts_per_step = 0.0
+    reset_pool_rate = 0.0
     num_starts: int | None = 4  # start cells and sides of the goals
     version = 1
 
@@ -226,8 +226,8 @@ class TMaze:
         choose = jnp.full((NUM_AGENTS, 2), choosing)
         return Observation(
             features=features,
-            legal=jnp.concatenate([stay, free & ~choosing, choose], axis=1),
-            present=jnp.ones(NUM_AGENTS, bool),
+            action_mask=jnp.concatenate([stay, free & ~choosing, choose], axis=1),
+            agent_mask=jnp.ones(NUM_AGENTS, bool),
             reset=choosing,
             step_count=state.step_count,
         )

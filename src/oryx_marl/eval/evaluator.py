@@ -15,7 +15,7 @@ from oryx_marl.parallel.devices import fetch
 from oryx_marl.parallel.seeds import over_seeds
 from oryx_marl.rollout import episodes as rollout
 from oryx_marl.rollout import host
-from oryx_marl.rollout.episodes import Episodes, Trace
+from oryx_marl.rollout.episodes import Episodes, Trajectories
 
 Scores = dict[str, Shaped[np.ndarray, "S episodes"]]
 """Of every episode of every seed: 'return', 'length' and what the environment reports, by name."""
@@ -60,13 +60,13 @@ class Evaluator:
         unknown = np.full(episodes, np.nan, np.float32)
         return {name: np.stack([scores.get(name, unknown) for scores in found]) for name in names}
 
-    def trace(self, weights: Any, stream: int, episodes: int) -> Trace:
+    def record_trajectories(self, weights: Any, stream: int, episodes: int) -> Trajectories:
         """Sampled episodes of the first seed, step by step."""
         env = require_jax(self.env, "a replay")
         first = jax.tree.map(lambda x: jnp.asarray(x[0]), fetch(weights))
         key = jax.random.fold_in(self._keys[0], stream)
         policy = self.algorithm.policy(first)
-        return jax.jit(lambda: rollout.trace(env, policy, key, episodes))()
+        return jax.jit(lambda: rollout.record_trajectories(env, policy, key, episodes))()
 
 
 def by_name(episodes: Any) -> dict[str, np.ndarray]:

@@ -74,7 +74,7 @@ def _sums(
     algorithm: Algorithm, weights: Any, window: Window, fresh: Array
 ) -> tuple[Array, Array, Array]:
     policy, _ = algorithm.distribution(weights, window)
-    counts = window.observation.present & fresh[..., None] & policy.supports(window.actions)
+    counts = window.observation.agent_mask & fresh[..., None] & policy.supports(window.actions)
     taken, agrees = policy.log_prob(window.actions), policy.agrees(window.actions)
     return jnp.where(counts, taken, 0).sum(), (agrees & counts).sum(), counts.sum()
 
@@ -86,15 +86,17 @@ def guess(learn: Dataset, hold: Dataset) -> dict[str, float]:
         return _guess_in_box(learn, hold)
     size = learn.spec.action.size
     is_action = np.arange(size) == learn.actions[..., None]
-    if learn.present is not None:
-        is_action &= learn.present[..., None]
+    if learn.agent_mask is not None:
+        is_action &= learn.agent_mask[..., None]
     odds = 1.0 + is_action.sum(axis=0)
-    legal = np.ones((*hold.actions.shape, size), bool) if hold.legal is None else hold.legal
-    odds = np.where(legal, odds, 0)
+    action_mask = (
+        np.ones((*hold.actions.shape, size), bool) if hold.action_mask is None else hold.action_mask
+    )
+    odds = np.where(action_mask, odds, 0)
     taken = np.take_along_axis(odds, hold.actions[..., None].astype(int), axis=-1)[..., 0]
     counts = taken > 0
-    if hold.present is not None:
-        counts &= hold.present
+    if hold.agent_mask is not None:
+        counts &= hold.agent_mask
     shares = taken[counts] / odds.sum(axis=-1)[counts]
     agreement = (odds.argmax(axis=-1) == hold.actions)[counts]
     return {"log_likelihood": float(np.log(shares).mean()), "agreement": float(agreement.mean())}
@@ -106,13 +108,13 @@ def _guess_in_box(learn: Dataset, hold: Dataset) -> dict[str, float]:
     low, high = jnp.array(space.low, jnp.float32), jnp.array(space.high, jnp.float32)
     means, spreads = [], []
     for agent in range(learn.spec.num_agents):
-        here = slice(None) if learn.present is None else learn.present[:, agent]
+        here = slice(None) if learn.agent_mask is None else learn.agent_mask[:, agent]
         x = unsquash(jnp.asarray(learn.actions[here, agent], jnp.float32), low, high)
         means.append(x.mean(axis=0))
         spreads.append(jnp.clip(jnp.log(x.std(axis=0) + 1e-8), *LOG_STD_RANGE))
     policy = SquashedNormal(jnp.stack(means), jnp.stack(spreads), low, high)
     actions = jnp.asarray(hold.actions, jnp.float32)
-    counts = np.ones(actions.shape[:2], bool) if hold.present is None else hold.present
+    counts = np.ones(actions.shape[:2], bool) if hold.agent_mask is None else hold.agent_mask
     likelihood, agrees = np.asarray(policy.log_prob(actions)), np.asarray(policy.agrees(actions))
     return {
         "log_likelihood": float(likelihood[counts].mean()),

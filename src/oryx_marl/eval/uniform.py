@@ -40,4 +40,4 @@ def _act(
     carry: Any, observation: Observation, noise: Float[Array, "B N A"]
 ) -> tuple[Any, Int[Array, "B N"], dict]:
     # The largest of equally distributed numbers is equally likely to be any of them.
-    return carry, jnp.where(observation.legal, noise, -1).argmax(axis=-1), {}
+    return carry, jnp.where(observation.action_mask, noise, -1).argmax(axis=-1), {}

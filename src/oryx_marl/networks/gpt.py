@@ -44,7 +44,7 @@ class Trajectory(NamedTuple):
     """What happened over T steps of one or more episodes; one step without the leading axis."""
 
     features: Num[Array, "T N O"]
-    present: Bool[Array, "T N"]
+    agent_mask: Bool[Array, "T N"]
     reset: Bool[Array, " T"]
     step_count: Int[Array, " T"]
     returns_to_go: Float[Array, "T N"]
@@ -125,9 +125,9 @@ class GPT(eqx.Module):
         order, episode = jnp.arange(len(steps) * per_step), jnp.repeat(began, per_step)
         earlier = (order[:, None] >= order) & (episode[:, None] == episode)
 
-        present = jnp.repeat(trajectory.present.T, per_step, axis=1)  # [N, T m]
-        seen = earlier & (present[:, None] | (order[:, None] == order))
-        x = tokens.swapaxes(0, 1).reshape(len(present), len(order), -1)
+        agent_mask = jnp.repeat(trajectory.agent_mask.T, per_step, axis=1)  # [N, T m]
+        seen = earlier & (agent_mask[:, None] | (order[:, None] == order))
+        x = tokens.swapaxes(0, 1).reshape(len(agent_mask), len(order), -1)
         for block in self.blocks:
             x = block(x, seen)
         return self.out(self.norm(x[:, per_step - 1 :: per_step])).swapaxes(0, 1)

@@ -47,7 +47,7 @@ class RecurrentNetwork(eqx.Module):
         self.cell = eqx.nn.GRUCell(config.linear_width, width, key=keys[1])
         self.out = Dense(keys[2], width, outputs, init, use_bias=True)
 
-    def init_memory(self) -> Float[Array, "N W"]:
+    def init_state(self) -> Float[Array, "N W"]:
         """Memory at the start of an episode."""
         return jnp.zeros((self.num_agents, self.cell.hidden_size))
 
@@ -59,13 +59,13 @@ class RecurrentNetwork(eqx.Module):
         return jnp.moveaxis(self.out(jax.nn.relu(memories)), 0, 1)
 
     def step(
-        self, memory: Float[Array, "N W"], observation: Observation
+        self, hidden: Float[Array, "N W"], observation: Observation
     ) -> tuple[Float[Array, "N W"], Float[Array, "N K"]]:
         """Outputs for one step, and the memory after it."""
-        memory = jnp.where(observation.reset, 0, memory)
+        hidden = jnp.where(observation.reset, 0, hidden)
         added = self._add(observation.features)
-        memory = step(added, memory, *self._past())
-        return memory, self.out(jax.nn.relu(memory))
+        hidden = step(added, hidden, *self._past())
+        return hidden, self.out(jax.nn.relu(hidden))
 
     def _add(self, features: Num[Array, "*T N O"]) -> Float[Array, "*T N W3"]:
         """What the features add to the gates."""

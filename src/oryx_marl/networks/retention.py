@@ -22,7 +22,7 @@ class Context(NamedTuple):
 
     decays: Float[Array, " H"]
     reset: Bool[Array, "*B T"]
-    present: Bool[Array, "*B T N"]
+    agent_mask: Bool[Array, "*B T N"]
     ends_here: bool = False
     """Nobody asks for the state after the last step."""
 
@@ -48,14 +48,14 @@ def mix(
     sources: tuple[Float[Array, "T N _"], ...],
     state: Float[Array, "H K K"] | None,
     reset: Bool[Array, " T"],
-    present: Bool[Array, "T N"],
+    agent_mask: Bool[Array, "T N"],
     decays: Float[Array, " H"],
     norm: HeadNorm,
 ) -> tuple[Float[Array, "T N D"], Float[Array, "H K K"] | None]:
     """swish(G) · norm(retention(Q, K, V)) of one sequence, computed in the dtype of the weights."""
     dtype = sources[0].dtype
     wide = [x.astype(norm.scale.dtype) for x in sources]
-    split = [x.reshape(*present.shape, -1, *norm.scale.shape) for x in wide]
+    split = [x.reshape(*agent_mask.shape, -1, *norm.scale.shape) for x in wide]
     q, k, v, gate = (split[source][:, :, column] for source, column in layout.columns)
 
     def one_head(
@@ -67,14 +67,14 @@ def mix(
             v,
             decay=decay,
             reset=reset,
-            present=present,
+            agent_mask=agent_mask,
             state=state,
             causal=layout.causal,
         )
 
     over_heads = jax.vmap(one_head, in_axes=(2, 2, 2, 0, 0), out_axes=(2, 0))
     y, state = over_heads(q, k, v, decays, state)
-    return (jax.nn.swish(gate) * norm(y)).reshape(*present.shape, -1).astype(dtype), state
+    return (jax.nn.swish(gate) * norm(y)).reshape(*agent_mask.shape, -1).astype(dtype), state
 
 
 class MultiHeadRetention(eqx.Module):
@@ -142,7 +142,7 @@ class MultiHeadRetention(eqx.Module):
                 one = functools.partial(gated_retention, fitted)
         for _ in range(queries.ndim - 3):
             one = jax.vmap(one, in_axes=(0, 0, 0, 0, None, None))
-        y, state = one(sources, state, context.reset, context.present, context.decays, self.norm)
+        y, state = one(sources, state, context.reset, context.agent_mask, context.decays, self.norm)
         return self.out(y), None if ends_here else state
 
     def _project(

@@ -56,7 +56,7 @@ class NetworkConfig:
             raise OryxError(f"decay_scale must be in (0, 1], got {self.decay_scale}")
 
 
-class Memory(NamedTuple):
+class RecurrentState(NamedTuple):
     """All that is carried from step to step: one state per block and head, [L, H, K, K]."""
 
     encoder: Float[Array, "L H K K"]
@@ -69,7 +69,7 @@ class Memory(NamedTuple):
 class Acted(NamedTuple):
     """What one step of acting gives."""
 
-    memory: Any
+    recurrent_state: Any
     actions: Actions
     """[N] ids or [N, A] vectors."""
     info: Any
@@ -180,109 +180,119 @@ class Sable(eqx.Module):
             DecoderBlock(k, config) for k in jax.random.split(keys[3], config.num_blocks)
         )
 
-    def init_memory(self) -> Memory:
+    def init_state(self) -> RecurrentState:
         """Memory at the start of an episode: nothing remembered."""
         head_width = self.config.width // self.config.num_heads
         shape = (self.config.num_blocks, self.config.num_heads, head_width, head_width)
         zeros = jnp.zeros(shape)
-        return Memory(zeros, zeros, zeros, self.tokens.nothing(()))
+        return RecurrentState(zeros, zeros, zeros, self.tokens.nothing(()))
 
     def __call__(
         self,
         observation: Observation,
         actions: Actions,
         ids: Int[Array, " N"],
-        memory: Memory | None = None,
+        recurrent_state: RecurrentState | None = None,
     ) -> tuple[Float[Array, "*B T N D"], Float[Array, "*B T N D"]]:
         """Encoder's and decoder's features [*B, T, N, D] for logged sequences of all agents.
 
         The agents stand in the order in which they choose; `ids` says who they are.
         """
-        encoded, decoded, _ = self._run(observation, actions, ids, memory, ends_here=True)
+        encoded, decoded, _ = self._run(observation, actions, ids, recurrent_state, ends_here=True)
         return encoded, decoded
 
     def resume(
-        self, observation: Observation, actions: Actions, ids: Int[Array, " N"], memory: Memory
-    ) -> tuple[Float[Array, "*B T N D"], Float[Array, "*B T N D"], Memory]:
+        self,
+        observation: Observation,
+        actions: Actions,
+        ids: Int[Array, " N"],
+        recurrent_state: RecurrentState,
+    ) -> tuple[Float[Array, "*B T N D"], Float[Array, "*B T N D"], RecurrentState]:
         """The same, and the recurrent state after the last step."""
-        return self._run(observation, actions, ids, memory, ends_here=False)
+        return self._run(observation, actions, ids, recurrent_state, ends_here=False)
 
     def _run(
         self,
         observation: Observation,
         actions: Actions,
         ids: Int[Array, " N"],
-        memory: Memory | None,
+        recurrent_state: RecurrentState | None,
         ends_here: bool,
     ) -> tuple[Float[Array, "*B T N D"], Float[Array, "*B T N D"], Any]:
-        reset, present = observation.reset, observation.present
+        reset, agent_mask = observation.reset, observation.agent_mask
         batch = reset.shape[:-1]
         remembered: tuple[BlockStates, BlockStates, BlockStates] = (None, None, None)
         last_action = self.tokens.nothing(batch)
-        if memory is not None:
-            remembered, last_action = memory[:3], memory.last_action
-        context = Context(self._decays(), reset, present, ends_here)
+        if recurrent_state is not None:
+            remembered, last_action = recurrent_state[:3], recurrent_state.last_action
+        context = Context(self._decays(), reset, agent_mask, ends_here)
         dtype = jnp.bfloat16 if self.config.precision == "bfloat16" else None
         encoded, encoder = self._encode(observation.features, ids, context, remembered[0], dtype)
         find_codes = self._codes
         for _ in batch:
             find_codes = jax.vmap(find_codes)
-        codes, last_action = find_codes(actions, present, reset, last_action)
+        codes, last_action = find_codes(actions, agent_mask, reset, last_action)
         decoded, own, cross = self._decode(codes, encoded, context, *remembered[1:])
-        after = None if ends_here else Memory(encoder, own, cross, last_action)  # type: ignore[arg-type]
+        after = None if ends_here else RecurrentState(encoder, own, cross, last_action)  # type: ignore[arg-type]
         return encoded, decoded, after
 
     def act(
         self,
-        memory: Memory,
+        recurrent_state: RecurrentState,
         observation: Observation,
         choose: Choose,
         noise: Float[Array, "N A"],
     ) -> Acted:
         """One step of all agents, one after the other; `choose` decides for one agent."""
-        ids = jnp.arange(len(observation.present))
+        ids = jnp.arange(len(observation.agent_mask))
         fresh = observation.reset
-        context = Context(self._decays(), fresh[None], observation.present[None])
+        context = Context(self._decays(), fresh[None], observation.agent_mask[None])
         encoded, encoder_state = self._encode(
-            observation.features[None], ids, context, memory.encoder
+            observation.features[None], ids, context, recurrent_state.encoder
         )
         # The decoder meets the agents one at a time, so its states decay once, before the first.
         kept = jnp.where(fresh, 0, self._decays())[:, None, None]
-        last_action = self.tokens.where(fresh, self.tokens.nothing(()), memory.last_action)
+        last_action = self.tokens.where(fresh, self.tokens.nothing(()), recurrent_state.last_action)
         start = self._start(last_action)
-        memory = Memory(
+        recurrent_state = RecurrentState(
             encoder_state,  # type: ignore[arg-type]
-            memory.decoder_self * kept,
-            memory.decoder_cross * kept,
+            recurrent_state.decoder_self * kept,
+            recurrent_state.decoder_cross * kept,
             last_action,
         )
         undecayed = jnp.ones(self.config.num_heads)
 
         def one_agent(
-            carry: tuple[Memory, Array], inputs: tuple[Array, ...]
-        ) -> tuple[tuple[Memory, Array], tuple[Array, Any]]:
-            memory, code = carry
-            encoded, legal, present, noise = inputs
-            here = Context(undecayed, jnp.zeros(1, bool), present[None, None])
+            carry: tuple[RecurrentState, Array], inputs: tuple[Array, ...]
+        ) -> tuple[tuple[RecurrentState, Array], tuple[Array, Any]]:
+            recurrent_state, code = carry
+            encoded, action_mask, agent_mask, noise = inputs
+            here = Context(undecayed, jnp.zeros(1, bool), agent_mask[None, None])
             features, self_state, cross_state = self._decode(
                 code[None, None],
                 encoded[None, None],
                 here,
-                memory.decoder_self,
-                memory.decoder_cross,
+                recurrent_state.decoder_self,
+                recurrent_state.decoder_cross,
             )
-            action, info = choose(features[0, 0], legal, noise)
+            action, info = choose(features[0, 0], action_mask, noise)
             chosen = self.tokens.encode(action)
-            last_action = self.tokens.where(present, chosen, memory.last_action)
-            memory = Memory(memory.encoder, self_state, cross_state, last_action)  # type: ignore[arg-type]
+            last_action = self.tokens.where(agent_mask, chosen, recurrent_state.last_action)
+            recurrent_state = recurrent_state._replace(
+                decoder_self=self_state,  # type: ignore[arg-type]
+                decoder_cross=cross_state,  # type: ignore[arg-type]
+                last_action=last_action,
+            )
             if self.config.autoregressive:
-                code = self.tokens.where(present, chosen, code)
-            return (memory, code), (action, info)
+                code = self.tokens.where(agent_mask, chosen, code)
+            return (recurrent_state, code), (action, info)
 
-        (memory, _), (actions, info) = jax.lax.scan(
-            one_agent, (memory, start), (encoded[0], observation.legal, observation.present, noise)
+        (recurrent_state, _), (actions, info) = jax.lax.scan(
+            one_agent,
+            (recurrent_state, start),
+            (encoded[0], observation.action_mask, observation.agent_mask, noise),
         )
-        return Acted(memory, actions, info, encoded[0])
+        return Acted(recurrent_state, actions, info, encoded[0])
 
     @property
     def _dtype(self) -> DTypeLike:
@@ -327,14 +337,14 @@ class Sable(eqx.Module):
     def _codes(
         self,
         actions: Actions,
-        present: Bool[Array, "T N"],
+        agent_mask: Bool[Array, "T N"],
         reset: Bool[Array, " T"],
         last_action: Codes,
     ) -> tuple[Codes, Codes]:
         """What each agent of a sequence is told: the action of the last present agent before it;
         and the last action of all, to be remembered after the sequence."""
         tokens, nothing = self.tokens, self.tokens.nothing
-        chosen = latest_codes(tokens, actions, present)
+        chosen = latest_codes(tokens, actions, agent_mask)
         steps = jnp.arange(len(reset))
         acted = jax.lax.cummax(jnp.where(tokens.exists(chosen[:, -1]), steps, -1))
         began = jax.lax.cummax(jnp.where(reset, steps, -1))
@@ -344,7 +354,7 @@ class Sable(eqx.Module):
         start = self._start(tokens.where(known, chosen[before, -1], carried))[:, None]
         told = jnp.concatenate([nothing((len(reset), 1)), chosen[:, :-1]], axis=1)
         if not self.config.autoregressive:
-            told = nothing(present.shape)
+            told = nothing(agent_mask.shape)
         codes = tokens.where(tokens.exists(told), told, start)
         ended_known = (acted[-1] >= 0) & (acted[-1] >= began[-1])
         kept = tokens.where((acted[-1] < 0) & (began[-1] < 0), last_action, nothing(()))

@@ -137,17 +137,19 @@ def action_tokens(space: ActionSpace, remembers: bool = False) -> ActionTokens:
     return BoxTokens(space.low, space.high)
 
 
-def latest_codes(tokens: ActionTokens, actions: Actions, present: Bool[Array, "*B N"]) -> Codes:
+def latest_codes(tokens: ActionTokens, actions: Actions, agent_mask: Bool[Array, "*B N"]) -> Codes:
     """The action of the last present agent up to each, itself included."""
-    order = jnp.arange(present.shape[-1])
-    latest = jax.lax.cummax(jnp.where(present, order, -1), axis=present.ndim - 1)
+    order = jnp.arange(agent_mask.shape[-1])
+    latest = jax.lax.cummax(jnp.where(agent_mask, order, -1), axis=agent_mask.ndim - 1)
     chosen = tokens.encode(tokens.take(actions, jnp.maximum(latest, 0)))
-    return tokens.where(latest >= 0, chosen, tokens.nothing(present.shape))
+    return tokens.where(latest >= 0, chosen, tokens.nothing(agent_mask.shape))
 
 
-def previous_codes(tokens: ActionTokens, actions: Actions, present: Bool[Array, "*B N"]) -> Codes:
+def previous_codes(
+    tokens: ActionTokens, actions: Actions, agent_mask: Bool[Array, "*B N"]
+) -> Codes:
     """The same of the agents before each."""
-    axis = present.ndim - 1
-    chosen = latest_codes(tokens, actions, present)
-    kept = jax.lax.slice_in_dim(chosen, 0, present.shape[-1] - 1, axis=axis)
-    return jnp.concatenate([tokens.nothing((*present.shape[:-1], 1)), kept], axis=axis)
+    axis = agent_mask.ndim - 1
+    chosen = latest_codes(tokens, actions, agent_mask)
+    kept = jax.lax.slice_in_dim(chosen, 0, agent_mask.shape[-1] - 1, axis=axis)
+    return jnp.concatenate([tokens.nothing((*agent_mask.shape[:-1], 1)), kept], axis=axis)

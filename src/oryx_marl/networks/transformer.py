@@ -175,7 +175,7 @@ class Transformer(eqx.Module):
             DecoderBlock(k, config) for k in jax.random.split(keys[3], config.num_blocks)
         )
 
-    def init_memory(self) -> tuple[()]:
+    def init_state(self) -> tuple[()]:
         """Nothing is remembered."""
         return ()
 
@@ -183,55 +183,55 @@ class Transformer(eqx.Module):
         self, observation: Observation, actions: Actions, ids: Int[Array, " N"]
     ) -> tuple[Float[Array, "*B T N D"], Float[Array, "*B T N D"]]:
         """Encoder's and decoder's features; agents stand in the order of `ids`."""
-        present = observation.present
-        encoded = self._encode(observation.features, ids, present)
-        codes = previous_codes(self.tokens, actions, present)
-        return encoded, self._decode(codes, encoded, present)
+        agent_mask = observation.agent_mask
+        encoded = self._encode(observation.features, ids, agent_mask)
+        codes = previous_codes(self.tokens, actions, agent_mask)
+        return encoded, self._decode(codes, encoded, agent_mask)
 
     def resume(
         self,
         observation: Observation,
         actions: Actions,
         ids: Int[Array, " N"],
-        memory: tuple[()],
+        recurrent_state: tuple[()],
     ) -> tuple[Float[Array, "*B T N D"], Float[Array, "*B T N D"], tuple[()]]:
         """The same; nothing is remembered."""
-        return *self(observation, actions, ids), memory
+        return *self(observation, actions, ids), recurrent_state
 
     def act(
         self,
-        memory: tuple[()],
+        recurrent_state: tuple[()],
         observation: Observation,
         choose: Choose,
         noise: Float[Array, "N A"],
     ) -> Acted:
         """One step of all agents, one after the other; see Sable.act."""
-        present = observation.present
+        agent_mask = observation.agent_mask
         agents = jnp.arange(self.num_agents)
-        encoded = self._encode(observation.features, agents, present)
+        encoded = self._encode(observation.features, agents, agent_mask)
 
         def one_agent(actions: Actions, inputs: tuple[Array, Array, Array]) -> tuple[Array, Any]:
-            agent, legal, noise = inputs
-            codes = previous_codes(self.tokens, actions, present)
-            features = self._decode(codes, encoded, present)
-            action, info = choose(features[agent], legal, noise)
+            agent, action_mask, noise = inputs
+            codes = previous_codes(self.tokens, actions, agent_mask)
+            features = self._decode(codes, encoded, agent_mask)
+            action, info = choose(features[agent], action_mask, noise)
             return actions.at[agent].set(action), info
 
         # What is chosen has the shape and type of one action, whatever kind it is.
-        like = jax.eval_shape(choose, encoded[0], observation.legal[0], noise[0])[0]
+        like = jax.eval_shape(choose, encoded[0], observation.action_mask[0], noise[0])[0]
         start = jnp.zeros((self.num_agents, *like.shape), like.dtype)
-        actions, info = jax.lax.scan(one_agent, start, (agents, observation.legal, noise))
-        return Acted(memory, actions, info, encoded)
+        actions, info = jax.lax.scan(one_agent, start, (agents, observation.action_mask, noise))
+        return Acted(recurrent_state, actions, info, encoded)
 
     def _encode(
-        self, features: Array, ids: Int[Array, " N"], present: Bool[Array, "*B N"]
+        self, features: Array, ids: Int[Array, " N"], agent_mask: Bool[Array, "*B N"]
     ) -> Float[Array, "*B N D"]:
         one_hot = jax.nn.one_hot(ids, self.num_agents)
-        one_hot = jnp.broadcast_to(one_hot, (*present.shape, self.num_agents))
+        one_hot = jnp.broadcast_to(one_hot, (*agent_mask.shape, self.num_agents))
         inputs = jnp.concatenate([one_hot, features.astype(one_hot.dtype)], axis=-1)
         x = jax.nn.gelu(self.observation_encoder(self.observation_norm(inputs)))
         x = self.encoded_norm(x)
-        seen = present[..., None, :] | jnp.eye(len(ids), dtype=bool)
+        seen = agent_mask[..., None, :] | jnp.eye(len(ids), dtype=bool)
         for block in self.encoder_blocks:
             x = block(x, seen)
         return x
@@ -240,13 +240,13 @@ class Transformer(eqx.Module):
         self,
         codes: Codes,
         encoded: Float[Array, "*B N D"],
-        present: Bool[Array, "*B N"],
+        agent_mask: Bool[Array, "*B N"],
     ) -> Float[Array, "*B N D"]:
         x = self.action_rows(self.tokens.inputs(codes, encoded.dtype))
         x = self.action_norm(jax.nn.gelu(x))
-        count = present.shape[-1]
+        count = agent_mask.shape[-1]
         seen = jnp.tril(jnp.ones((count, count), bool)) & (
-            present[..., None, :] | jnp.eye(count, dtype=bool)
+            agent_mask[..., None, :] | jnp.eye(count, dtype=bool)
         )
         for block in self.decoder_blocks:
             x = block(x, encoded, seen)

@@ -153,10 +153,10 @@ def unsquash(
 
 
 def masked_log_softmax(
-    logits: Float[Array, "*batch A"], legal: Bool[Array, "*batch A"]
+    logits: Float[Array, "*batch A"], action_mask: Bool[Array, "*batch A"]
 ) -> Float[Array, "*batch A"]:
     """log π over the legal actions; a mask that allows nothing counts as one that allows all."""
-    allowed = legal | ~legal.any(axis=-1, keepdims=True)
+    allowed = action_mask | ~action_mask.any(axis=-1, keepdims=True)
     return jax.nn.log_softmax(jnp.where(allowed, logits, -0.5 * jnp.finfo(logits.dtype).max))
 
 

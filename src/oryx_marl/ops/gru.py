@@ -21,22 +21,22 @@ Weight = Float[Array, "W W3"]
 
 def gates(
     added: Float[Array, "*B W3"],
-    memory: Float[Array, "*B W"],
+    hidden: Float[Array, "*B W"],
     weight: Weight,
     bias: Float[Array, " W"],
 ) -> tuple[Array, Array, Array, Array]:
     """Reset r, update z, new n, and what r scales within n."""
     r_in, z_in, n_in = jnp.split(added, 3, axis=-1)
-    r_past, z_past, n_past = jnp.split(memory @ weight, 3, axis=-1)
+    r_past, z_past, n_past = jnp.split(hidden @ weight, 3, axis=-1)
     scaled = n_past + bias
     r = jax.nn.sigmoid(r_in + r_past)
     return r, jax.nn.sigmoid(z_in + z_past), jnp.tanh(n_in + r * scaled), scaled
 
 
-def step(added: Array, memory: Array, weight: Weight, bias: Array) -> Array:
+def step(added: Array, hidden: Array, weight: Weight, bias: Array) -> Array:
     """The memory after one step: n + z (memory - n)."""
-    _, z, n, _ = gates(added, memory, weight, bias)
-    return n + z * (memory - n)
+    _, z, n, _ = gates(added, hidden, weight, bias)
+    return n + z * (hidden - n)
 
 
 @jax.custom_vjp
@@ -45,10 +45,10 @@ def gru(
 ) -> Steps:
     """The memory after each step; it begins empty and is emptied at resets."""
 
-    def one_step(memory: Array, inputs: tuple[Array, Array]) -> tuple[Array, Array]:
+    def one_step(hidden: Array, inputs: tuple[Array, Array]) -> tuple[Array, Array]:
         added, reset = inputs
-        memory = step(added, jnp.where(reset[..., None], 0, memory), weight, bias)
-        return memory, memory
+        hidden = step(added, jnp.where(reset[..., None], 0, hidden), weight, bias)
+        return hidden, hidden
 
     start = jnp.zeros((*added.shape[1:-1], weight.shape[0]), added.dtype)
     return _over_time(one_step, start, (added, reset))

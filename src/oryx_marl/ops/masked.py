@@ -7,9 +7,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 
-def masked_mean(values: Float[Array, "*shape"], rows: Bool[Array, "*shape"]) -> Float[Array, ""]:
+def masked_mean(values: Float[Array, "*shape"], mask: Bool[Array, "*shape"]) -> Float[Array, ""]:
     """Mean over the rows that count; 0 if none does."""
-    return jnp.sum(jnp.where(rows, values, 0)) / jnp.maximum(rows.sum(), 1)
+    return jnp.sum(jnp.where(mask, values, 0)) / jnp.maximum(mask.sum(), 1)
 
 
 def pick(chosen: Bool[Array, " B"], new: Any, old: Any) -> Any:

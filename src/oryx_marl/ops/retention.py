@@ -61,7 +61,7 @@ def retention(
     *,
     decay: Float[Array, ""],
     reset: Bool[Array, "T"],
-    present: Bool[Array, "T N"],
+    agent_mask: Bool[Array, "T N"],
     state: State | None,
     causal: bool,
     form: Form | None = None,
@@ -70,7 +70,7 @@ def retention(
 
     Without a state nothing is remembered from before, and none is returned.
     """
-    k = jnp.where(present[..., None], k, 0)
+    k = jnp.where(agent_mask[..., None], k, 0)
     form = form or cheapest_form(*q.shape, causal=causal)
     return _FORMS[form](q, k, v, decay, reset, state, causal)
 

@@ -146,16 +146,18 @@ def _score(
     shift: Array,
     decays: Array,
     reset: Array,
-    present: Array,
+    agent_mask: Array,
     state: Array | None,
 ) -> Array:
     """Something of a batch that has gradients."""
     norm: Any = SimpleNamespace(scale=scale, shift=shift)
 
-    def one(sources: tuple[Array, ...], state: Array | None, reset: Array, present: Array) -> Array:
-        return gated_retention(layout, sources, state, reset, present, decays, norm)[0]
+    def one(
+        sources: tuple[Array, ...], state: Array | None, reset: Array, agent_mask: Array
+    ) -> Array:
+        return gated_retention(layout, sources, state, reset, agent_mask, decays, norm)[0]
 
-    return jnp.sum(jax.vmap(one)(sources, state, reset, present).astype(jnp.float32))
+    return jnp.sum(jax.vmap(one)(sources, state, reset, agent_mask).astype(jnp.float32))
 
 
 def _shapes(

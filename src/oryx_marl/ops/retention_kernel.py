@@ -35,16 +35,16 @@ def gated_retention(
     sources: tuple[Float[Array, "T N _"], ...],
     state: Float[Array, "H K K"] | None,
     reset: Bool[Array, " T"],
-    present: Bool[Array, "T N"],
+    agent_mask: Bool[Array, "T N"],
     decays: Float[Array, " H"],
     norm: Norm,
 ) -> tuple[Float[Array, "T N D"], None]:
     """Outputs of one sequence; what is remembered from before takes no gradient."""
-    num_steps, num_agents = present.shape
+    num_steps, num_agents = agent_mask.shape
     chunks = cut(num_steps, num_agents, layout.causal, layout.max_chunk)
     chunks = chunks._replace(begins_with_state=state is not None)
-    episode = jnp.broadcast_to(jnp.cumsum(reset)[:, None], present.shape).astype(jnp.int32)
-    keyed = jnp.where(present, episode, -1)
+    episode = jnp.broadcast_to(jnp.cumsum(reset)[:, None], agent_mask.shape).astype(jnp.int32)
+    keyed = jnp.where(agent_mask, episode, -1)
     # Without a GPU, a slice that ends beyond the array is moved, not cut: so it never does.
     spare = chunks.padded if layout.interpret else 0
     flat = tuple(_pad(x.reshape(num_steps * num_agents, -1), spare) for x in sources)

@@ -8,22 +8,24 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-Rows = Bool[Array, "B T N"]
-PairRows = Bool[Array, "B Tm1 N"]
+Mask = Bool[Array, "B T N"]
+PairMask = Bool[Array, "B Tm1 N"]
 Pairs = Float[Array, "B Tm1 N"]
 """One entry for each pair of steps (t, t+1)."""
 Number = float | Float[Array, ""]
 
 
-def td_rows(present: Rows, terminal: Rows, reset: Bool[Array, "B T"]) -> tuple[PairRows, PairRows]:
+def td_masks(
+    agent_mask: Mask, terminal: Mask, reset: Bool[Array, "B T"]
+) -> tuple[PairMask, PairMask]:
     """Pairs (t, t+1) whose target is known, and those of them that need the next value for it.
 
     A pair of agent j counts iff j is present at t and either terminal_t^j holds, or t+1 is no reset
     and j is present there. So neither truncations nor unflagged ends are bootstrapped across, and
     terminal wins over truncation.
     """
-    here, ended = present[:, :-1], terminal[:, :-1]
-    goes_on = ~reset[:, 1:, None] & present[:, 1:]
+    here, ended = agent_mask[:, :-1], terminal[:, :-1]
+    goes_on = ~reset[:, 1:, None] & agent_mask[:, 1:]
     return here & (ended | goes_on), here & ~ended & goes_on
 
 
@@ -40,10 +42,10 @@ def linear_recurrence(offsets: Pairs, slopes: Pairs) -> Pairs:
 def generalised_advantages(
     rewards: Pairs,
     values: Float[Array, "B T N"],
-    rows: PairRows,
-    uses_next: PairRows,
+    mask: PairMask,
+    bootstrap_mask: PairMask,
     discount: Number,
-    trace: Number,
+    gae_lambda: Number,
 ) -> Pairs:
     """A_t = δ_t + γλ A_{t+1} with δ_t = r_t + γ V_{t+1} - V_t (Schulman et al., 2016).
 
@@ -51,6 +53,6 @@ def generalised_advantages(
     from `td_rows`. A step whose next value is not known has advantage 0, and the steps before it
     end at its value.
     """
-    following = jnp.where(uses_next, values[:, 1:], 0)
-    errors = jnp.where(rows, rewards + discount * following - values[:, :-1], 0)
-    return linear_recurrence(errors, jnp.where(uses_next, discount * trace, 0.0))
+    next_values = jnp.where(bootstrap_mask, values[:, 1:], 0)
+    errors = jnp.where(mask, rewards + discount * next_values - values[:, :-1], 0)
+    return linear_recurrence(errors, jnp.where(bootstrap_mask, discount * gae_lambda, 0.0))

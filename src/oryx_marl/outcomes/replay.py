@@ -14,20 +14,20 @@ from oryx_marl.runs.replay import Episode
 def make_replay(evaluator: Evaluator, weights: Any, stream: int, episodes: int) -> list[Episode]:
     """Pictures and actions of sampled episodes of the first seed."""
     env = require_jax(evaluator.env, "a replay")
-    trace = jax.device_get(evaluator.trace(weights, stream, episodes))
+    played = jax.device_get(evaluator.record_trajectories(weights, stream, episodes))
     found = []
     for index in range(episodes):
-        length = int(trace.live[:, index].sum())
-        states = [jax.tree.map(lambda x: x[t, index], trace.states) for t in range(length)]  # noqa: B023
-        states.append(jax.tree.map(lambda x: x[index], trace.last))  # noqa: B023
-        rewards = trace.rewards[:length, index]
+        length = int(played.live[:, index].sum())
+        states = [jax.tree.map(lambda x: x[t, index], played.states) for t in range(length)]  # noqa: B023
+        states.append(jax.tree.map(lambda x: x[index], played.last))  # noqa: B023
+        rewards = played.rewards[:length, index]
         found.append(
             Episode(
                 title=f"episode {index + 1}",
                 episode_return=float(rewards.sum()),
                 frames=np.stack([env.render_rgb(each) for each in states]),
                 actions=tuple(
-                    tuple(caption(env, np.asarray(action)) for action in trace.actions[t, index])
+                    tuple(caption(env, np.asarray(action)) for action in played.actions[t, index])
                     for t in range(length)
                 ),
                 rewards=tuple(rewards.tolist()),

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from oryx_marl import config as configs
-from oryx_marl import files, registry
+from oryx_marl import files, registry, renamed
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.errors import OryxError
 from oryx_marl.trees import flatten, unflatten
@@ -81,7 +81,8 @@ def load(path: Path) -> PolicyArtifact:
     try:
         module = registry.load("algorithms", about["algorithm"])
         spec = Spec.from_dict(about["spec"])
-        algorithm = module.make(configs.from_dict(module.Config, about["config"]), spec)
+        settings = renamed.settings(about["config"], module.Config.online)
+        algorithm = module.make(configs.from_dict(module.Config, settings), spec)
         origin = dict(about["origin"])
         is_old = "format_version" not in about
         seeds = (int(origin.get("seed", 0)),) if is_old else tuple(map(int, about["seeds"]))

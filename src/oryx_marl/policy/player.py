@@ -55,8 +55,6 @@ class Player:
         observations: PerAgent,
         action_mask: PerAgent | None = None,
         rewards: PerAgent | None = None,
-        *,
-        legal: PerAgent | None = None,
     ) -> Any:
         """The action of each agent, by name if the observations are by name.
 
@@ -67,24 +65,21 @@ class Player:
             action_mask: Which actions each agent may take (default: the mask beside its
                 observation, else all).
             rewards: Of the step before, which some policies (MADT) want to know.
-            legal: Another name of `action_mask`, from version 0.1.0.
 
         Returns:
             Actions [N], or [N, A] floats of a box; by name a dict of those agents that are present.
         """
-        if legal is not None and action_mask is not None:
-            raise OryxError("give either action_mask or legal, which is its old name, not both")
         seen, beside = self._split_masks(self._by_agent(observations, "observations"))
-        given = self._by_agent(legal if action_mask is None else action_mask, "action_mask")
+        given = self._by_agent(action_mask, "action_mask")
         masks = [
             one if one is not None else other for one, other in zip(given, beside, strict=True)
         ]
-        present = np.array([each is not None for each in seen])
+        agent_mask = np.array([each is not None for each in seen])
         told = [0.0 if each is None else float(each) for each in self._by_agent(rewards, "rewards")]
         shown = Observation(
             jnp.asarray(np.stack([self._features(i, each) for i, each in enumerate(seen)])),
-            jnp.asarray(self._masks(masks, present)),
-            jnp.asarray(present),
+            jnp.asarray(self._masks(masks, agent_mask)),
+            jnp.asarray(agent_mask),
             jnp.asarray(self._count == 0),
             jnp.asarray(self._count, jnp.int32),
             jnp.asarray(told, jnp.float32),
@@ -96,7 +91,7 @@ class Player:
         chosen = np.asarray(actions[0])
         if not isinstance(observations, Mapping):
             return chosen
-        pairs = zip(self.spec.agents, chosen, present, strict=True)
+        pairs = zip(self.spec.agents, chosen, agent_mask, strict=True)
         return {name: action for name, action, is_here in pairs if is_here}
 
     def _by_agent(self, values: PerAgent | None, what: str) -> list[Any]:
@@ -152,11 +147,11 @@ class Player:
         padded[: len(given)] = given
         return padded
 
-    def _masks(self, given: list[Any], present: np.ndarray) -> np.ndarray:
+    def _masks(self, given: list[Any], agent_mask: np.ndarray) -> np.ndarray:
         """Masks [N, A]; of absent agents, and of those of whom nothing is said, full."""
         masks = np.ones((self.spec.num_agents, self.spec.action.size), bool)
         for agent, each in enumerate(given):
-            if each is None or not present[agent]:
+            if each is None or not agent_mask[agent]:
                 continue
             mask, name = np.asarray(each, bool), self.spec.agents[agent]
             if self.spec.action.kind == "box":

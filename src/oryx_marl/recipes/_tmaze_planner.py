@@ -61,7 +61,7 @@ class Log(NamedTuple):
     """Episodes as they were played, [T, ...] each; steps after the end are not live."""
 
     observations: jax.Array
-    legal: jax.Array
+    action_mask: jax.Array
     actions: jax.Array
     rewards: jax.Array
     terminals: jax.Array
@@ -78,7 +78,7 @@ def make_plan(env: TMaze) -> Plan:
     both goals where the colours differ; where they do not, one agent on the goal and the other
     beside it, as the two cannot share it.
     """
-    successors, legal = _transitions(env)
+    successors, allowed = _transitions(env)
     ways = np.abs(env.cells[:, None] - env.goals).sum(axis=-1)  # exact: a T has no detours
     shape = (len(env.cells), len(env.cells))
     distances = np.empty((2, 2, *shape), np.int32)
@@ -86,8 +86,8 @@ def make_plan(env: TMaze) -> Plan:
     for sides in np.ndindex(2, 2):
         costs = ways[:, None, sides[0]] + ways[None, :, sides[1]]
         np.fill_diagonal(costs, UNREACHABLE)
-        found = _search(costs.ravel() == costs.min(), successors, legal)
-        closer = legal & (found[successors] == np.maximum(found - 1, 0)[:, None])
+        found = _search(costs.ravel() == costs.min(), successors, allowed)
+        closer = allowed & (found[successors] == np.maximum(found - 1, 0)[:, None])
         distances[sides] = found.reshape(shape)
         optimal[sides] = closer.reshape(*shape, -1)
     return Plan(env.cells, distances, optimal)
@@ -104,28 +104,29 @@ def _transitions(
     def move(positions: Array, actions: Array) -> tuple[Array, Array]:
         state = State(positions, jnp.bool_(True), jnp.arange(NUM_AGENTS), jnp.int32(1))
         state, step = env.step(state, actions, jax.random.key(0))
-        return state.positions, step.observation.legal
+        return state.positions, step.observation.action_mask
 
     over_moves = jax.vmap(move, in_axes=(None, 0))
     moved, masks = jax.jit(jax.vmap(over_moves, in_axes=(0, None)))(positions, JOINT_MOVES)
     # The first joint move is to stay, so the mask after it is the mask before any move.
-    legal = np.asarray(masks)[:, 0]
+    of_each = np.asarray(masks)[:, 0]
     is_cell = np.all(np.asarray(moved)[..., None, :] == cells, axis=-1)
     successors = is_cell.argmax(axis=-1) @ np.array([len(cells), 1])
-    return successors, legal[:, 0][:, JOINT_MOVES[:, 0]] & legal[:, 1][:, JOINT_MOVES[:, 1]]
+    allowed = of_each[:, 0][:, JOINT_MOVES[:, 0]] & of_each[:, 1][:, JOINT_MOVES[:, 1]]
+    return successors, allowed
 
 
 def _search(
     is_goal: Bool[np.ndarray, "joint"],
     successors: Int[np.ndarray, "joint moves"],
-    legal: Bool[np.ndarray, "joint moves"],
+    allowed: Bool[np.ndarray, "joint moves"],
 ) -> Int[np.ndarray, "joint"]:
     """Moves to the goal from every joint state, breadth first and backwards."""
     distances = np.where(is_goal, 0, UNREACHABLE)
     frontier, depth = is_goal, 0
     while frontier.any():
         depth += 1
-        frontier = np.any(legal & frontier[successors], axis=1) & (distances == UNREACHABLE)
+        frontier = np.any(allowed & frontier[successors], axis=1) & (distances == UNREACHABLE)
         distances[frontier] = depth
     return distances
 
@@ -189,12 +190,12 @@ def _play_episode(
 
     def advance(carry: Carry, draws: Array) -> tuple[Carry, Log]:
         state, observation, known, live = carry
-        moves = _draw_moves(env, plan, state, observation.legal, noise, draws)
+        moves = _draw_moves(env, plan, state, observation.action_mask, noise, draws)
         actions = jnp.where(state.step_count == 0, CHOOSE_0 + colours, moves)
-        following, step = env.step(state, actions, step_key)  # the maze draws nothing from it
+        next_state, step = env.step(state, actions, step_key)  # the maze draws nothing from it
         log = Log(
             observation.features,
-            observation.legal,
+            observation.action_mask,
             actions,
             step.rewards,
             step.terminal,
@@ -205,7 +206,7 @@ def _play_episode(
         # After its end an episode stands still, so its last observation is what remains.
         state, observation, known = jax.tree.map(
             partial(jnp.where, live),
-            (following, step.observation, step.state),
+            (next_state, step.observation, step.state),
             (state, observation, known),
         )
         return (state, observation, known, live & ~step.terminal.any()), log
@@ -232,7 +233,7 @@ def _draw_moves(
     env: TMaze,
     plan: Plan,
     state: State,
-    legal: Bool[Array, "N A"],
+    action_mask: Bool[Array, "N A"],
     noise: Float[Array, ""],
     draws: Float[Array, "numbers"],
 ) -> Int[Array, "N"]:
@@ -240,11 +241,11 @@ def _draw_moves(
 
     The largest of equally distributed numbers is equally likely to be any of them.
     """
-    ends = np.cumsum([len(JOINT_MOVES), legal.size])
+    ends = np.cumsum([len(JOINT_MOVES), action_mask.size])
     for_plan, for_random, for_noise = jnp.split(draws, ends)
     sides = jnp.all(env.targets(state) == jnp.asarray(env.goals[1]), axis=-1).astype(jnp.int32)
     here = jnp.all(state.positions[:, None] == jnp.asarray(plan.cells), axis=-1).argmax(axis=-1)
     best = jnp.asarray(plan.optimal)[sides[0], sides[1], here[0], here[1]]
     planned = jnp.asarray(JOINT_MOVES)[jnp.where(best, for_plan, -1).argmax()]
-    random = jnp.where(legal, for_random.reshape(legal.shape), -1).argmax(axis=-1)
+    random = jnp.where(action_mask, for_random.reshape(action_mask.shape), -1).argmax(axis=-1)
     return jnp.where(for_noise < noise, random, planned)

@@ -45,7 +45,7 @@ def _run_defaults(settings: TrainSettings | OnlineSettings) -> dict[str, Any]:
     """Settings of a run that are flags of their own, beside its length and its seeds."""
     apart = ("updates", "steps", "seeds", "first_seed")
     values = {k: v for k, v in dataclasses.asdict(settings).items() if k not in apart}
-    return values | {"leave_out_bad_rows": False}
+    return values | {"drop_invalid": False}
 
 
 def _defaults(algorithm: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ class Actors(NamedTuple):
     observation: Observation
     """What the agents see now."""
     global_state: Array | None
-    memory: Any
+    recurrent_state: Any
     returns: Float[Array, " B"]
     """Rewards so far in the running episodes, mean over agents."""
     latest_return: Float[Array, ""]
@@ -41,8 +41,8 @@ class Steps(NamedTuple):
     rewards: Array
     terminals: Array
     truncations: Array
-    legal: Array
-    present: Array
+    action_mask: Array
+    agent_mask: Array
     state: Array | None
     """Global state before the step, None where the environment has none."""
     final_observations: Array
@@ -68,9 +68,9 @@ def collect(
     count = len(actors.returns)
     keys = jax.random.split(key, length + 1)
     last_key, starts = keys[0], None
-    if env.starts_per_step:
+    if env.reset_pool_rate:
         last_key, starts_key = jax.random.split(last_key)
-        starts = reset(env, starts_key, math.ceil(count * length * env.starts_per_step))
+        starts = reset(env, starts_key, math.ceil(count * length * env.reset_pool_rate))
 
     def one_step(
         carry: tuple[Actors, Array, Array], key: jax.Array
@@ -78,7 +78,13 @@ def collect(
         actors, total, num_ended = carry
         policy_key, env_key, reset_key = jax.random.split(key, 3)
         done = advance(
-            env, policy, actors.states, actors.observation, actors.memory, policy_key, env_key
+            env,
+            policy,
+            actors.states,
+            actors.observation,
+            actors.recurrent_state,
+            policy_key,
+            env_key,
         )
         ended = is_over(done.step)
         if starts is None:
@@ -95,10 +101,10 @@ def collect(
     (after, total, num_ended), (observation, info, steps) = jax.lax.scan(one_step, start, keys[1:])
     mean_return = jnp.where(num_ended > 0, total / jnp.maximum(num_ended, 1), actors.latest_return)
     after = after._replace(latest_return=mean_return, latest_ended=num_ended)
-    _, _, following_info = policy.step(after.memory, after.observation, last_key)
+    _, _, bootstrap_info = policy.step(after.recurrent_state, after.observation, last_key)
     window, truncated, info = _by_sequence(observation, info, steps)
     experience = Experience(
-        window, truncated, info, actors.memory, after.observation, following_info
+        window, truncated, info, actors.recurrent_state, after.observation, bootstrap_info
     )
     return after, experience, steps
 
@@ -106,7 +112,7 @@ def collect(
 def _take(
     starts: tuple[Any, Step], num_taken: Int[Array, ""], ended: Bool[Array, " B"]
 ) -> tuple[Any, Step]:
-    """The next beginnings for those that have ended, from the first again where all were taken."""
+    """The next of the reset pool for those that have ended; it begins again where it ends."""
     places = num_taken + jnp.cumsum(ended) - 1
     return jax.tree.map(lambda x: x[places % len(x)], starts)
 
@@ -140,8 +146,8 @@ def _write_down(before: Actors, done: Stepped) -> Steps:
         step.rewards,
         step.terminal,
         step.truncated,
-        seen.legal,
-        seen.present,
+        seen.action_mask,
+        seen.agent_mask,
         before.global_state,
         step.observation.features,
     )

@@ -27,7 +27,7 @@ class Episodes(NamedTuple):
     """What the environment reports, by name: the value at each episode's last step."""
 
 
-class Trace(NamedTuple):
+class Trajectories(NamedTuple):
     """What happened step by step; steps after the end of an episode are not `live`."""
 
     states: Any
@@ -44,7 +44,7 @@ class _Moment(NamedTuple):
 
     states: Any
     observation: Observation
-    memory: Any
+    recurrent_state: Any
     live: Bool[Array, " B"]
     metrics: dict[str, Float[Array, " B"]]
 
@@ -69,7 +69,9 @@ def play(env: Env, policy: Policy, key: PRNGKeyArray, num_episodes: int) -> Epis
     return Episodes(returns, lengths, last.metrics)
 
 
-def trace(env: Env, policy: Policy, key: PRNGKeyArray, num_episodes: int) -> Trace:
+def record_trajectories(
+    env: Env, policy: Policy, key: PRNGKeyArray, num_episodes: int
+) -> Trajectories:
     """The same episodes step by step; what is not used of it is not computed."""
     first, keys = _begin(env, policy, key, num_episodes)
 
@@ -78,7 +80,7 @@ def trace(env: Env, policy: Policy, key: PRNGKeyArray, num_episodes: int) -> Tra
         return after, (now.states, actions, rewards, now.live)
 
     last, (states, actions, rewards, live) = jax.lax.scan(one_step, first, keys)
-    return Trace(states, actions, rewards, live, last.states)
+    return Trajectories(states, actions, rewards, live, last.states)
 
 
 def _begin(
@@ -103,7 +105,9 @@ def _begin(
 def _step(env: Env, policy: Policy, now: _Moment, key: Array) -> tuple[_Moment, Array, Array]:
     """The next moment, the actions [B, N], and the rewards [B] of those that are live."""
     policy_key, env_key = jax.random.split(key)
-    done = advance(env, policy, now.states, now.observation, now.memory, policy_key, env_key)
+    done = advance(
+        env, policy, now.states, now.observation, now.recurrent_state, policy_key, env_key
+    )
     rewards = jnp.where(now.live, done.step.rewards.mean(axis=1), 0)
     still_live = now.live & ~is_over(done.step)
     states, metrics = pick(

@@ -137,7 +137,7 @@ def _put(all_steps: Step | None, which: Int[np.ndarray, " K"], fresh: Step, coun
         all_steps = jax.tree.map(lambda x: np.zeros((count, *x.shape[1:]), x.dtype), fresh)
         blank = all_steps.observation
         all_steps = all_steps._replace(
-            observation=blank._replace(reset=~blank.reset, legal=~blank.legal)
+            observation=blank._replace(reset=~blank.reset, action_mask=~blank.action_mask)
         )
 
     def put(old: np.ndarray, new: np.ndarray) -> np.ndarray:

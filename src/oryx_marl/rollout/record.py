@@ -69,7 +69,7 @@ def record_episodes(
     arrays["final_observations"] = arrays["final_observations"][: len(kept)]
     arrays["episode_starts"] = np.append(0, np.cumsum(kept)[:-1])
     if env.spec.action.kind == "box":
-        del arrays["legal"]  # every action of a box is legal
+        del arrays["action_mask"]  # every action of a box is legal
     return arrays, 1 - len(kept) / num_played
 
 
@@ -141,8 +141,8 @@ def _play_on_host(
             "rewards": step.after.rewards,
             "terminals": step.after.terminal,
             "truncations": step.after.truncated,
-            "legal": seen.legal,
-            "present": seen.present,
+            "action_mask": seen.action_mask,
+            "agent_mask": seen.agent_mask,
             "state": step.before.state,
         }
         arrays = {name: np.asarray(x)[live] for name, x in found.items() if x is not None}

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float
 
+from oryx_marl import renamed
 from oryx_marl.errors import OryxError
 from oryx_marl.runs.sealed import Document, require_object, rest_of, to_floats
 from oryx_marl.types import Spec
@@ -44,6 +45,7 @@ class RunConfig(Document):
     @classmethod
     def from_json(cls, values: Any) -> "RunConfig":
         found = require_object(values)
+        found = renamed.settings(found, bool(found.get("online", False)))
         return cls(
             algorithm=str(found["algorithm"]),
             dataset=str(found["dataset"]),
@@ -262,7 +264,9 @@ class MetricRow(Row):
     @classmethod
     def from_json(cls, values: Any) -> "MetricRow":
         found = require_object(values)
-        metrics = {name: list(each) for name, each in found["metrics"].items()}
+        metrics = {
+            renamed.METRICS.get(name, name): list(each) for name, each in found["metrics"].items()
+        }
         return cls(int(found["update"]), float(found.get("seconds", math.nan)), metrics)
 
     def to_json(self) -> dict[str, Any]:

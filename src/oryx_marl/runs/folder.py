@@ -34,7 +34,7 @@ _MUST_MATCH = (
     "seeds",
     "log_every",
     "config",
-    "leave_out_bad_rows",
+    "drop_invalid",
 )
 """Settings that a resumed run may not change; the number of updates may grow."""
 

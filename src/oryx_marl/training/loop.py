@@ -37,7 +37,7 @@ class Source(Protocol):
     """Where learners get their experience from, for all seeds at once."""
 
     def init(self, algorithm: Algorithm, learners: Any, keys: jax.Array) -> Any:
-        """What goes on in the world besides learning, [S, ...]; () if nothing does."""
+        """Source state carried between updates, [S, ...]; () if there is none."""
         ...
 
     def advance(
@@ -45,11 +45,11 @@ class Source(Protocol):
         algorithm: Algorithm,
         num_updates: int,
         learners: Any,
-        world: Any,
+        source_state: Any,
         keys: jax.Array,
         first: int,
     ) -> tuple[Any, Any, Metrics]:
-        """Learners and world after `num_updates` more updates, and the mean metrics [S].
+        """Learners and source state after `num_updates` more updates, and the mean metrics [S].
 
         Every update's key is derived from the seed's key and the update's number, which begins at
         `first` + 1, so a resumed run draws what an unbroken one would have drawn.
@@ -73,7 +73,7 @@ class TrainSettings:
     """Updates between evaluations (0: only at the end)."""
     checkpoint_every: int = 2_000
     """Updates between checkpoints."""
-    keep_going: bool = False
+    continue_on_divergence: bool = False
     """When a seed diverges, train the others on; it stays as at the last checkpoint."""
 
     def __post_init__(self) -> None:
@@ -103,7 +103,7 @@ class TrainState(NamedTuple):
     """Acting weights of each seed at its best evaluation."""
     best_return: jax.Array
     """[S] mean return of that evaluation."""
-    world: Any = ()
+    source_state: Any = ()
     """What the source needs to go on."""
 
 
@@ -126,8 +126,8 @@ def init_state(algorithm: Algorithm, seeds: list[int], source: Source | None = N
     keys = make_keys(seeds)
     learners = _init_learners(algorithm, keys)
     best = jax.tree.map(jnp.copy, algorithm.weights(learners))
-    world = () if source is None else source.init(algorithm, learners, keys)
-    return TrainState(learners, best, jnp.full(len(seeds), -jnp.inf), world)
+    source_state = () if source is None else source.init(algorithm, learners, keys)
+    return TrainState(learners, best, jnp.full(len(seeds), -jnp.inf), source_state)
 
 
 def make_keys(seeds: list[int]) -> jax.Array:
@@ -166,7 +166,7 @@ def train(
             state, metrics = _advance(algorithm, source, size, state, keys, update, lost)
             diverged = _find_diverged(metrics) & (lost < 0)
             if diverged.any():
-                if not settings.keep_going or (diverged | (lost >= 0)).all():
+                if not settings.continue_on_divergence or (diverged | (lost >= 0)).all():
                     raise _tell_diverged(metrics, diverged, update, size, run)
                 good, good_update, _, _ = _restore(run, state)
                 learners = pick(jnp.asarray(diverged), good.learners, state.learners)
@@ -205,12 +205,12 @@ def _advance(
     """State after `size` more updates, and their metrics; seeds that are lost stay as they are."""
     is_lost = lost >= 0
     held = jax.tree.map(jnp.copy, state.learners) if is_lost.any() else None
-    learners, world, found = source.advance(
-        algorithm, size, state.learners, state.world, keys, update
+    learners, source_state, found = source.advance(
+        algorithm, size, state.learners, state.source_state, keys, update
     )
     if held is not None:
         learners = pick(jnp.asarray(is_lost), held, learners)
-    return state._replace(learners=learners, world=world), devices.fetch(found)
+    return state._replace(learners=learners, source_state=source_state), devices.fetch(found)
 
 
 def _start(
@@ -261,7 +261,7 @@ def _tell_diverged(
 
 
 def _by_seed(lost: Int[np.ndarray, " S"], settings: TrainSettings) -> DivergedSeeds:
-    """The lost seeds' numbers, and the updates that they have made."""
+    """The diverged seeds' numbers, and the updates that they have made."""
     numbers = zip(settings.seed_numbers, lost.tolist(), strict=True)
     return DivergedSeeds({seed: update for seed, update in numbers if update >= 0})
 

@@ -15,7 +15,7 @@ from oryx_marl.training.memory import fit
 
 
 @dataclass(frozen=True, eq=False)
-class Logged:
+class DatasetSource:
     """A Source of windows, drawn uniformly from the logged steps."""
 
     data: DeviceData
@@ -28,14 +28,14 @@ class Logged:
         algorithm: Algorithm,
         num_updates: int,
         learners: Any,
-        world: tuple[()],
+        source_state: tuple[()],
         keys: jax.Array,
         first: int,
     ) -> tuple[Any, tuple[()], Metrics]:
         learners, metrics = run_updates(
             algorithm, num_updates, learners, keys, self.data, jnp.asarray(first)
         )
-        return learners, world, metrics
+        return learners, source_state, metrics
 
 
 SIDE_BY_SIDE = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}

@@ -52,7 +52,7 @@ class OnlineSettings:
 
 
 @dataclass(frozen=True)
-class Live:
+class EnvSource:
     """A Source of roll-outs in environments of one kind; every step of one seed may be recorded."""
 
     env: Env
@@ -72,21 +72,28 @@ class Live:
         algorithm: Algorithm,
         num_updates: int,
         learners: Any,
-        world: Actors,
+        source_state: Actors,
         keys: jax.Array,
         first: int,
     ) -> tuple[Any, Actors, Metrics]:
         recorded = 0
         if self.recorder is not None:
             recorded = self.num_recorded or algorithm.batch_size
-        learners, world, metrics, steps = run_rollouts(
-            algorithm, self.env, num_updates, recorded, learners, world, keys, jnp.asarray(first)
+        learners, source_state, metrics, steps = run_rollouts(
+            algorithm,
+            self.env,
+            num_updates,
+            recorded,
+            learners,
+            source_state,
+            keys,
+            jnp.asarray(first),
         )
         if self.recorder is not None:
             self.recorder.append(first + num_updates, _by_env(steps))
             weights = jax.tree.map(lambda x: x[0], algorithm.weights(learners))
             self.keep(first + num_updates, weights)
-        return learners, world, metrics
+        return learners, source_state, metrics
 
 
 def _by_env(steps: Steps) -> dict[str, np.ndarray]:

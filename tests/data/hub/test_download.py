@@ -30,7 +30,7 @@ def archive(tmp_path_factory):
     """A zip of two vaults without a Spec, as the hub has them."""
     made = tmp_path_factory.mktemp("made")
     for uid in ("Expert", "Random"):
-        dataset = replace(build_clean_box(), present=None)
+        dataset = replace(build_clean_box(), agent_mask=None)
         write_foreign(dataset, made / "simple_tag.vlt" / uid)
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as file:

@@ -5,8 +5,8 @@ import pytest
 
 from oryx_marl.data.quality.screen import (
     count_left_out,
+    drop_invalid,
     find_problems,
-    leave_out_bad_rows,
     require_clean,
 )
 from oryx_marl.errors import OryxError
@@ -23,10 +23,12 @@ def faulty(build_dataset):
     actions = clean.actions.copy()
     actions[2, 1] = 3
     actions[6] = (0, 2)
-    legal = np.ones((7, 2, 3), bool)
-    legal[6, 0] = (False, True, True)
-    legal[5, 1] = False
-    return build_dataset(observations=observations, rewards=rewards, actions=actions, legal=legal)
+    action_mask = np.ones((7, 2, 3), bool)
+    action_mask[6, 0] = (False, True, True)
+    action_mask[5, 1] = False
+    return build_dataset(
+        observations=observations, rewards=rewards, actions=actions, action_mask=action_mask
+    )
 
 
 def test_clean_data_has_no_problem(full_dataset, build_box_dataset):
@@ -56,55 +58,55 @@ def test_only_the_first_places_are_listed_but_all_are_counted(build_dataset):
 
 
 def test_leave_out(faulty):
-    mended = leave_out_bad_rows(faulty)
+    repaired = drop_invalid(faulty)
     absent = [(1, 0), (4, 1), (2, 1)]
     expected = np.ones((7, 2), bool)
     for place in absent:
         expected[place] = False
-        assert not mended.observations[place].any()
-        assert mended.rewards[place] == 0
-        assert mended.actions[place] == 0
-    np.testing.assert_array_equal(mended.present, expected)
-    assert mended.observations[1, 1].tolist() == faulty.observations[1, 1].tolist()
+        assert not repaired.observations[place].any()
+        assert repaired.rewards[place] == 0
+        assert repaired.actions[place] == 0
+    np.testing.assert_array_equal(repaired.agent_mask, expected)
+    assert repaired.observations[1, 1].tolist() == faulty.observations[1, 1].tolist()
     # No legal action, 2 logged: all but the logged one, so that the learner leaves it out.
-    assert mended.legal[5, 1].tolist() == [True, True, False]
+    assert repaired.action_mask[5, 1].tolist() == [True, True, False]
     # An illegal action stays for the values.
-    assert mended.actions[6, 0] == 0
-    assert mended.legal[6, 0].tolist() == [False, True, True]
-    assert mended.origin["left_out"] == {"agent_steps": 14, "marked_absent": 3, "policy_only": 2}
-    assert count_left_out(faulty)._asdict() == mended.origin["left_out"]
+    assert repaired.actions[6, 0] == 0
+    assert repaired.action_mask[6, 0].tolist() == [False, True, True]
+    assert repaired.origin["left_out"] == {"agent_steps": 14, "marked_absent": 3, "policy_only": 2}
+    assert count_left_out(faulty)._asdict() == repaired.origin["left_out"]
     assert "of 14 agent-steps, 3 are left out" in str(count_left_out(faulty))
     # What remains are the rows that the learner leaves out of the policy loss by itself.
-    assert {problem.kind for problem in find_problems(mended)} == {"illegal action"}
+    assert {problem.kind for problem in find_problems(repaired)} == {"illegal action"}
     assert faulty.actions[2, 1] == 3  # the original is untouched
 
 
 def test_leave_out_of_clean_data_copies_nothing(full_dataset):
-    mended = leave_out_bad_rows(full_dataset)
+    repaired = drop_invalid(full_dataset)
     for name, array in full_dataset.arrays().items():
-        np.testing.assert_array_equal(mended.arrays()[name], array)
-    assert mended.observations is full_dataset.observations
+        np.testing.assert_array_equal(repaired.arrays()[name], array)
+    assert repaired.observations is full_dataset.observations
 
 
 def test_absent_agents_may_log_any_action_but_no_nan(build_dataset):
     actions = np.zeros((7, 2), np.int8)
     actions[3, 1] = -1
-    present = np.ones((7, 2), bool)
-    present[3, 1] = False
-    legal = np.ones((7, 2, 3), bool)
-    legal[3, 1] = False
-    dataset = build_dataset(actions=actions, present=present, legal=legal)
+    agent_mask = np.ones((7, 2), bool)
+    agent_mask[3, 1] = False
+    action_mask = np.ones((7, 2, 3), bool)
+    action_mask[3, 1] = False
+    dataset = build_dataset(actions=actions, agent_mask=agent_mask, action_mask=action_mask)
     assert find_problems(dataset) == []
-    mended = leave_out_bad_rows(dataset)
-    assert mended.actions[3, 1] == 0
-    assert mended.legal[3, 1].all()
+    repaired = drop_invalid(dataset)
+    assert repaired.actions[3, 1] == 0
+    assert repaired.action_mask[3, 1].all()
     observations = np.zeros((7, 2, 3), np.float32)
     observations[3, 1, 0] = np.nan
-    dataset = build_dataset(present=present, observations=observations)
+    dataset = build_dataset(agent_mask=agent_mask, observations=observations)
     (problem,) = find_problems(dataset)
     assert problem.kind == "non-finite observation"
     assert count_left_out(dataset).marked_absent == 0  # it was absent before
-    require_clean(leave_out_bad_rows(dataset))
+    require_clean(drop_invalid(dataset))
 
 
 def test_numbers_too_large_for_float32_count_as_not_finite(build_dataset):
@@ -126,10 +128,10 @@ def test_box_actions_must_be_finite(build_box_dataset):
     dataset.actions[4, 1, 1] = np.nan
     (problem,) = find_problems(dataset)
     assert (problem.kind, problem.episode, problem.step) == ("non-finite action", 1, 0)
-    mended = leave_out_bad_rows(dataset)
-    assert mended.actions[4, 1].tolist() == [0, 0]
-    assert not mended.present[4, 1]
-    require_clean(mended)
+    repaired = drop_invalid(dataset)
+    assert repaired.actions[4, 1].tolist() == [0, 0]
+    assert not repaired.agent_mask[4, 1]
+    require_clean(repaired)
 
 
 def test_a_single_action_without_legal_entry_becomes_legal(build_dataset):
@@ -137,8 +139,8 @@ def test_a_single_action_without_legal_entry_becomes_legal(build_dataset):
     spec = dataset.spec.__class__.from_dict(
         {**dataset.spec.to_dict(), "action": {"kind": "discrete", "size": 1}}
     )
-    legal = np.ones((7, 2, 1), bool)
-    legal[2, 0] = False
+    action_mask = np.ones((7, 2, 1), bool)
+    action_mask[2, 0] = False
     actions = np.zeros((7, 2), np.int8)
-    mended = leave_out_bad_rows(build_dataset(spec=spec, actions=actions, legal=legal))
-    assert mended.legal.all()
+    repaired = drop_invalid(build_dataset(spec=spec, actions=actions, action_mask=action_mask))
+    assert repaired.action_mask.all()

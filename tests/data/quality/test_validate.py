@@ -14,7 +14,7 @@ from planted import PLANTS, ROWS, Plant, build_clean, build_clean_box
 from oryx_marl.data import catalog, vault, view
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.quality.issues import KINDS, Finding
-from oryx_marl.data.quality.repair import mend, mendable
+from oryx_marl.data.quality.repair import mendable, repair
 from oryx_marl.data.quality.screen import find_problems
 from oryx_marl.data.quality.validate import validate
 from oryx_marl.data.vault_view import VaultView
@@ -127,7 +127,9 @@ def test_a_damaged_vault_is_named_while_it_is_read(tmp_path, monkeypatch):
 
 def test_foreign_vaults_are_cut_into_the_same_episodes(tmp_path, monkeypatch):
     dataset = spoil(PLANTS["action id too large"])
-    folder = write_foreign(replace(dataset, legal=None, present=None), tmp_path / "a.vlt" / "b")
+    folder = write_foreign(
+        replace(dataset, action_mask=None, agent_mask=None), tmp_path / "a.vlt" / "b"
+    )
     whole = vault.read(folder)
     monkeypatch.setattr(view, "MOST_VALUES", 5 * 30)
     source = VaultView(folder)
@@ -188,8 +190,8 @@ def build_garbage(seed: int) -> Dataset:
         terminals=flags(*step),
         truncations=flags(*step),
         episode_starts=np.unique(np.append(0, starts)),
-        legal=None if is_box or seed % 3 == 0 else flags(*step, int(actions)),
-        present=flags(*step) if seed % 2 else None,
+        action_mask=None if is_box or seed % 3 == 0 else flags(*step, int(actions)),
+        agent_mask=flags(*step) if seed % 2 else None,
         state=numbers(num_rows, int(state)) if seed % 2 else None,
         name="garbage",
     )
@@ -210,6 +212,6 @@ def test_garbage_is_told_never_stumbled_over(seed, tmp_path, monkeypatch):
     cut = [f for f in validate(dataset) if f.kind not in clocks]
     assert sorted(_texts(cut)) == sorted(_texts([f for f in found if f.kind not in clocks]))
     if mendable(found):
-        mend(dataset, found, tmp_path / "new")
+        repair(dataset, found, tmp_path / "new")
         left = {finding.kind for finding in validate(VaultView(tmp_path / "new"))}
         assert not left & mendable(found)

@@ -82,16 +82,21 @@ def test_agents_come_and_go(tmp_path: Path) -> None:
     assert dataset.spec.action.size == 3
     assert not dataset.spec.shared_reward
     assert dataset.episode_starts.tolist() == [0, 4]
-    assert dataset.present is not None
-    assert dataset.present[:4].astype(int).tolist() == [[1, 1, 1], [1, 1, 1], [0, 1, 1], [0, 0, 1]]
+    assert dataset.agent_mask is not None
+    assert dataset.agent_mask[:4].astype(int).tolist() == [
+        [1, 1, 1],
+        [1, 1, 1],
+        [0, 1, 1],
+        [0, 0, 1],
+    ]
     assert dataset.terminals[1].tolist() == [True, False, False]
     assert dataset.truncations[3].tolist() == [True, True, True]
     assert dataset.rewards[2].tolist() == [0, 3, 4]
     assert dataset.observations[1].tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
     assert dataset.final_observations is not None
     assert dataset.final_observations[0, 2].tolist() == [4, 4, 4]
-    assert dataset.legal is not None
-    assert dataset.legal[0].tolist() == [[True, False, False], [True] * 3, [True] * 3]
+    assert dataset.action_mask is not None
+    assert dataset.action_mask[0].tolist() == [[True, False, False], [True] * 3, [True] * 3]
     assert dataset.state is not None
     assert dataset.state[:4, 0].tolist() == [0, 1, 2, 3]
 
@@ -104,9 +109,9 @@ def test_masks_of_some_agents_for_some_steps() -> None:
     while recorder.agents:
         recorder.step(dict.fromkeys(recorder.agents, 0))
     (part,) = recorder.parts("relay/masks")
-    assert part.legal is not None
-    assert part.legal[:, 0].tolist() == [[True, False]] * 2 + [[True, False], [False, False]]
-    assert part.legal[:, 2].all()
+    assert part.action_mask is not None
+    assert part.action_mask[:, 0].tolist() == [[True, False]] * 2 + [[True, False], [False, False]]
+    assert part.action_mask[:, 2].all()
 
 
 class Handover(Relay):
@@ -129,8 +134,8 @@ def test_who_comes_later_goes_on() -> None:
     env.step({"c": 0})
     (part,) = env.parts("relay/late")
     assert part.num_episodes == 1
-    assert part.present is not None
-    assert part.present.tolist() == [[True, False, False], [False, False, True]]
+    assert part.agent_mask is not None
+    assert part.agent_mask.tolist() == [[True, False, False], [False, False, True]]
     assert part.terminals.tolist() == [[True, False, False], [True, True, True]]
 
 
@@ -143,8 +148,8 @@ def test_continuous_actions_and_an_unfinished_episode() -> None:
     (part,) = env.parts("relay/two")
     assert part.spec.action.kind == "box"
     assert part.spec.action.high == (2.0, 2.0)
-    assert part.legal is None
-    assert part.present is None
+    assert part.action_mask is None
+    assert part.agent_mask is None
     assert part.actions[0].tolist() == [[0.5, -2.0]] * 3
     assert part.truncations.all()
     assert part.num_episodes == 2

@@ -160,7 +160,7 @@ def change(name: str, change_array: object) -> Steps:
     [
         ("truncations", None, r"missing are \['truncations'\]"),
         ("returns", lambda _: np.zeros((3, 4, 2)), r"unknown are \['returns'\]"),
-        ("legal", None, "legal of one step must be"),
+        ("action_mask", None, "action_mask of one step must be"),
         ("rewards", lambda array: array.astype(float), "rewards of one step must be .*float64"),
         ("observations", lambda array: array[..., :2], "final_observations has shape"),
         ("state", lambda array: array[..., :1], "state of one step must be"),

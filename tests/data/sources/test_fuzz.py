@@ -42,7 +42,7 @@ def make_parquet(folder: Path, dataset) -> Path:
         "obs": [[0.5, 1.0]] * 4,
         "action": [0, 1, 2, 0],
         "reward": [1.0] * 4,
-        "legal": [[True] * 3] * 4,
+        "action_mask": [[True] * 3] * 4,
     }
     pa.parquet.write_table(pa.table(columns), folder / "log.parquet")
     return folder / "log.parquet"

@@ -57,8 +57,8 @@ def test_a_csv_by_hand(write) -> None:
     ]
     assert dataset.actions.tolist() == [[2, 0], [0, 1], [0, 1]]
     assert dataset.rewards.tolist() == [[0.25, 0.5], [0, 0.5], [1, 1]]
-    assert dataset.present is not None
-    assert dataset.present.tolist() == [[True, True], [False, True], [True, True]]
+    assert dataset.agent_mask is not None
+    assert dataset.agent_mask.tolist() == [[True, True], [False, True], [True, True]]
     assert dataset.terminals.tolist() == [[True, False], [False, False], [True, True]]
     # Nothing said why the first episode ends, so the recording did.
     assert dataset.truncations.tolist() == [[False, False], [True, True], [False, False]]
@@ -111,9 +111,9 @@ def test_names_by_flags_and_by_toml(write, tmp_path: Path) -> None:
 @pytest.mark.parametrize("cell", ["[1, 0.5]", "1 0.5", "1;0.5", "(1,0.5)"])
 def test_lists_in_the_cells_of_a_csv(write, cell: str) -> None:
     path = write(f'ep,t,agent,obs,action,reward,legal\n1,0,a,"{cell}","{cell}",1,\n')
-    with pytest.raises(OryxError, match="legal"):
-        read(path, Options(legal=("legals",)))
-    dataset = read(path, Options(legal=("legal",)))
+    with pytest.raises(OryxError, match="action_mask"):
+        read(path, Options(action_mask=("legals",)))
+    dataset = read(path, Options(action_mask=("legal",)))
     assert dataset.observations.tolist() == [[[1, 0.5]]]
     assert dataset.spec.action.kind == "box"
     assert dataset.actions.tolist() == [[[1, 0.5]]]
@@ -138,8 +138,8 @@ def test_masks_state_and_truncation(write) -> None:
             "1,1,a,1,0,1,no,yes,1,0,9,9\n1,1,b,1,1,1,no,yes,1,1,9,9\n"
         )
     )
-    assert dataset.legal is not None
-    assert dataset.legal.tolist() == [[[True, False], [True, True]]] * 2
+    assert dataset.action_mask is not None
+    assert dataset.action_mask.tolist() == [[[True, False], [True, True]]] * 2
     assert dataset.state is not None
     assert dataset.state.tolist() == [[7, 8], [9, 9]]
     assert dataset.truncations.tolist() == [[False, False], [True, True]]
@@ -170,7 +170,7 @@ def test_parquet_keeps_its_types(tmp_path: Path) -> None:
             "obs": pa.array([[1, 2]] * 3, pa.list_(pa.int8(), 2)),
             "action": pa.array([0, 1, 0], pa.uint8()),
             "reward": pa.array([1.0, 2.0, 3.0], pa.float64()),
-            "legal": pa.array([[True, False]] * 3, pa.large_list(pa.bool_())),
+            "action_mask": pa.array([[True, False]] * 3, pa.large_list(pa.bool_())),
         }
     )
     pa.parquet.write_table(table, tmp_path / "log.parquet")
@@ -178,8 +178,8 @@ def test_parquet_keeps_its_types(tmp_path: Path) -> None:
     types = {name: array.dtype.name for name, array in dataset.arrays().items()}
     assert types["observations"] == "int8"
     assert (types["actions"], types["rewards"]) == ("uint8", "float64")
-    assert dataset.legal is not None
-    assert dataset.legal[:, 0].tolist() == [[True, False]] * 3
+    assert dataset.action_mask is not None
+    assert dataset.action_mask[:, 0].tolist() == [[True, False]] * 3
     assert dataset.episode_starts.tolist() == [0, 2]
 
 
@@ -336,7 +336,7 @@ def test_the_clock_can_be_told_for_tables_too(write) -> None:
 
 
 def test_rewards_of_absent_agents_do_not_count_as_their_own(write) -> None:
-    header = HEADER.replace("terminal", "present")
+    header = HEADER.replace("terminal", "agent_mask")
     rows = "1,0,a,1,1,0,3,1\n1,0,b,1,1,0,0,0\n1,1,a,1,1,0,2,1\n1,1,b,1,1,0,2,1\n"
     assert read(write(header + rows)).spec.shared_reward
 

@@ -74,9 +74,9 @@ def test_we_read_minari(recorded: Path) -> None:
     assert dataset.episode_starts.tolist() == [0, 2]
     assert dataset.actions[:, tall].tolist() == [2] * 5  # counted from 0
     assert dataset.actions[:, small].tolist() == [1] * 5
-    assert dataset.legal is not None
-    assert dataset.legal[0, small].tolist() == [True, True, False]
-    assert dataset.legal[0, tall].all()
+    assert dataset.action_mask is not None
+    assert dataset.action_mask[0, small].tolist() == [True, True, False]
+    assert dataset.action_mask[0, tall].all()
     assert dataset.observations[1, small].tolist() == [2, 3, 0]
     assert dataset.final_observations is not None
     assert dataset.final_observations[0, small].tolist() == [4, 5, 0]
@@ -105,8 +105,8 @@ def test_masks_in_the_observation_and_one_agent(minari: ModuleType, tmp_path: Pa
     path = record(minari, tmp_path / "masked", spaces.Dict({"a": inner}), acted, [episode])
     dataset = read(path)
     assert dataset.spec.observation_sizes == (4,)
-    assert dataset.legal is not None
-    assert dataset.legal.tolist() == [[[True, False]]]
+    assert dataset.action_mask is not None
+    assert dataset.action_mask.tolist() == [[[True, False]]]
     alone = {
         **episode,
         "observations": np.ones((2, 3), np.float32),
@@ -143,8 +143,8 @@ def test_flags_that_are_neither_true_nor_false(full_dataset: Dataset, tmp_path: 
         del file["episode_0/infos/present"]
         file["episode_0/infos/present"] = odd
     dataset = read(path)
-    assert dataset.present is not None
-    assert dataset.present[:3].view(np.uint8).tolist() == [[1, 1]] * 3
+    assert dataset.agent_mask is not None
+    assert dataset.agent_mask[:3].view(np.uint8).tolist() == [[1, 1]] * 3
 
 
 def test_what_is_not_understood_is_named(recorded: Path) -> None:

@@ -51,9 +51,9 @@ def test_every_dataset_is_imported_and_sampled(number: int, tmp_path: Path) -> N
     if about["action_space"] == "Discrete":
         assert spec.action.size == shape(about["legals_shape"])[-1]
         assert dataset.actions.shape == (ROWS, agents)
-        np.testing.assert_array_equal(dataset.legal, tree["infos.legals."] != 0)
+        np.testing.assert_array_equal(dataset.action_mask, tree["infos.legals."] != 0)
     else:
-        assert (spec.action.kind, dataset.legal) == ("box", None)
+        assert (spec.action.kind, dataset.action_mask) == ("box", None)
         np.testing.assert_array_equal(dataset.actions, tree["actions."])
     assert dataset.state is not None
     np.testing.assert_array_equal(dataset.state, tree["infos.state."].reshape(ROWS, -1))

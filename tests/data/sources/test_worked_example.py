@@ -43,7 +43,7 @@ def test_the_log_is_understood(imported: Dataset) -> None:
     assert imported.truncations.sum() == 40 * 3
     assert not check.find_problems(imported)
     assert imported.rewards.max() == 10
-    assert imported.present is None
+    assert imported.agent_mask is None
     # Somebody who reads the file by hand finds the same first row.
     first = Path("deliveries.csv").read_text().splitlines()[1].split(",")
     agent = spec.agents.index(first[2])

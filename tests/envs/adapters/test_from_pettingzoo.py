@@ -77,8 +77,8 @@ def test_agents_leave_and_are_masked():
     relay = toy_parallel.Relay()
     env = ParallelEnvs(lambda: relay, 1)
     steps = drive(env, [5], length=5)
-    present = [step.observation.present[0].tolist() for step in steps]
-    assert present[:4] == [[True] * 3, [True] * 3, [False, True, True], [False, False, True]]
+    agent_mask = [step.observation.agent_mask[0].tolist() for step in steps]
+    assert agent_mask[:4] == [[True] * 3, [True] * 3, [False, True, True], [False, False, True]]
     flags = [(s.terminal[0].tolist(), s.truncated[0].tolist()) for s in steps]
     assert flags[2] == ([True, False, False], [False] * 3)
     # The one that was left is cut off, and with it the episode of those that are gone.
@@ -87,12 +87,12 @@ def test_agents_leave_and_are_masked():
     assert [bool(s.observation.reset[0]) for s in steps] == [True] + [False] * 5
     assert steps[1].observation.features[0].tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
     assert steps[1].observation.features.dtype == np.int16
-    assert steps[1].observation.legal[0].tolist() == [
+    assert steps[1].observation.action_mask[0].tolist() == [
         [True, False, False],
         [False, True, True],
         [True] * 3,
     ]
-    assert steps[3].observation.legal[0, 0].all()  # the policy must find some action
+    assert steps[3].observation.action_mask[0, 0].all()  # the policy must find some action
     assert [s.rewards[0].tolist() for s in steps[:4]] == [[0] * 3, [1, 1, 2], [2, 2, 3], [0, 3, 4]]
     assert steps[2].state.tolist() == [[2.0, 5.0]]
     assert steps[2].state.dtype == np.float32
@@ -109,7 +109,7 @@ def test_an_environment_that_has_ended_waits():
         for later in steps[4:]:
             np.testing.assert_array_equal(getattr(steps[3], part), getattr(later, part))
     assert all(step.terminal[1].all() for step in steps)  # was never begun
-    assert not any(step.observation.present[1].any() for step in steps)
+    assert not any(step.observation.agent_mask[1].any() for step in steps)
     again = env.reset(np.array([1, 0]), np.array([8, 9]))
     assert again.state[:, 1].tolist() == [8, 9]
     assert again.observation.reset.all()

@@ -160,7 +160,7 @@ def _read_records(root: Path) -> dict[str, Any]:
     except ValueError:
         records = None
     if not isinstance(records, dict):
-        raise OryxError(f"{file} is damaged; mend it, or remove it to forget what was downloaded")
+        raise OryxError(f"{file} is damaged; repair it, or remove it to forget what was downloaded")
     return records
 
 

@@ -1,4 +1,4 @@
-"""The vocabulary of `oryx data check`: kinds of fault, how bad each is, and what to do about it."""
+"""The vocabulary of `oryx data check`: kinds of issue, how bad each is, and what to do about it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,19 +17,19 @@ MOST_PLACES = 3
 
 
 class Kind(NamedTuple):
-    """What is known about a fault before it is found."""
+    """What is known about an issue before it is found."""
 
     severity: Severity
     """error: training on it goes wrong; warning: often a mistake; note: good to know."""
     remedy: str
     is_mended: bool = False
-    """Whether `--fix` mends it."""
+    """Whether `--fix` repairs it."""
 
 
 KINDS: dict[str, Kind] = {
     **{kind: Kind("error", remedy, kind != "illegal action") for kind, remedy in REMEDIES.items()},
-    "non-finite state": Kind("error", "mend or drop the step where the log is made"),
-    "non-finite final observation": Kind("error", "mend it where the log is made"),
+    "non-finite state": Kind("error", "repair or drop the step where the log is made"),
+    "non-finite final observation": Kind("error", "repair it where the log is made"),
     "infinite padding": Kind("error", "fill it with zeros; --fix does", True),
     "padding not empty": Kind(
         "warning", "is the Spec's observation size right? --fix empties", True
@@ -83,13 +83,13 @@ KINDS: dict[str, Kind] = {
         "warning", "it is not learned from; give it to the last step"
     ),
     "no reward": Kind("warning", "there is nothing to learn from but imitation"),
-    "reward far out": Kind("warning", "a slip in the log? clip or mend it"),
+    "reward far out": Kind("warning", "a slip in the log? clip or repair it"),
     "reward scale": Kind("warning", "scale rewards to about 1, or choose temperatures to match"),
     "rewards differ": Kind(
         "warning", "the Spec says that reward is shared; --fix says it is not", True
     ),
 }
-"""All kinds of fault."""
+"""All kinds of issue."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ class Places:
 
 @runtime_checkable
 class Check(Protocol):
-    """Looks for some kinds of fault; one per file in `checks/`, made by its `make(view)`."""
+    """Looks for some kinds of issue; one per file in `checks/`, made by its `make(view)`."""
 
     places: Places
 

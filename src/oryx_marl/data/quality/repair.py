@@ -1,4 +1,4 @@
-"""`oryx data check --fix`: what can be mended without guessing, written as a new dataset."""
+"""`oryx data check --fix`: what can be repaired without guessing, written as a new dataset."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -32,27 +32,27 @@ BROKEN = {kind for kind in check.REMEDIES if kind != "illegal action"}
 
 
 def mendable(findings: Collection[Finding]) -> set[str]:
-    """The kinds among them that can be mended."""
+    """The kinds among them that can be repaired."""
     return {finding.kind for finding in findings if KINDS[finding.kind].is_mended}
 
 
-def mend(view: View, findings: Collection[Finding], folder: Path) -> dict[str, int]:
-    """Writes a mended copy to a new folder; what was changed, and how often.
+def repair(view: View, findings: Collection[Finding], folder: Path) -> dict[str, int]:
+    """Writes a repaired copy to a new folder; what was changed, and how often.
 
-    The dataset itself is not touched. Raises where nothing that was found can be mended. Every
+    The dataset itself is not touched. Raises where nothing that was found can be repaired. Every
     change is counted, and kept in the new dataset's origin. Episodes are held one at a time.
     """
     kinds = mendable(findings)
     if not kinds:
-        raise OryxError(f"there is nothing in '{view.name}' that --fix can mend")
+        raise OryxError(f"there is nothing in '{view.name}' that --fix can repair")
     changes: Counter[str] = Counter()
     name = f"{folder.parent.stem}/{folder.name}"
-    mended = (replace(part, name=name) for part in _mended(view, kinds, changes))
-    vault.write_parts(mended, folder)
+    repaired = (replace(part, name=name) for part in _repaired(view, kinds, changes))
+    vault.write_parts(repaired, folder)
     return dict(+changes)  # without those that never happened
 
 
-def _mended(view: View, kinds: set[str], changes: Counter[str]) -> Iterator[Dataset]:
+def _repaired(view: View, kinds: set[str], changes: Counter[str]) -> Iterator[Dataset]:
     """The parts of the copy; `changes` grows as they are made."""
     spec = view.spec
     if "rewards differ" in kinds:
@@ -114,9 +114,9 @@ def _set_ends(part: Dataset, kinds: set[str], changes: Counter[str]) -> Dataset:
 
 def _leave_out(part: Dataset, changes: Counter[str]) -> Dataset:
     """Agent-steps that cannot be used are marked absent; `present` is there in every part."""
-    present = np.ones(part.rewards.shape, bool) if part.present is None else part.present
+    agent_mask = np.ones(part.rewards.shape, bool) if part.agent_mask is None else part.agent_mask
     has_legal = ~check.find_action_masks(part)["no legal action"]
-    mended = check.leave_out_bad_rows(replace(part, present=present & has_legal))
-    assert mended.present is not None
-    changes[CHANGES["marked absent"]] += int((present & ~mended.present).sum())
-    return mended
+    repaired = check.drop_invalid(replace(part, agent_mask=agent_mask & has_legal))
+    assert repaired.agent_mask is not None
+    changes[CHANGES["marked absent"]] += int((agent_mask & ~repaired.agent_mask).sum())
+    return repaired

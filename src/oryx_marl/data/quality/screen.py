@@ -1,4 +1,4 @@
-"""Faults of logged data that would poison training, found before it starts and named."""
+"""Issues of logged data that would poison training, found before it starts and named."""
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -12,9 +12,9 @@ from oryx_marl.errors import OryxError
 Mask = Bool[np.ndarray, "R N"]
 
 REMEDIES = {
-    "non-finite observation": "mend or drop the step where the log is made",
-    "non-finite reward": "mend or drop the step where the log is made",
-    "non-finite action": "mend or drop the step where the log is made",
+    "non-finite observation": "repair or drop the step where the log is made",
+    "non-finite reward": "repair or drop the step where the log is made",
+    "non-finite action": "repair or drop the step where the log is made",
     "action out of range": "compare the number of actions in the Spec with the log",
     "illegal action": "compare the legal actions with the log; are they those of the same step?",
     "no legal action": "allow at least a no-op, or mark the agent as absent in this step",
@@ -43,7 +43,7 @@ class Problem:
 
 
 class LeftOut(NamedTuple):
-    """How many agent-steps `leave_out_bad_rows` keeps away from the learner."""
+    """How many agent-steps `drop_invalid` keeps away from the learner."""
 
     agent_steps: int
     """All there are: rows times agents."""
@@ -94,15 +94,15 @@ def require_clean(dataset: Dataset) -> None:
 
 
 def count_left_out(dataset: Dataset) -> LeftOut:
-    """What `leave_out_bad_rows` will keep away from the learner."""
+    """What `drop_invalid` will keep away from the learner."""
     masks = find_masks(dataset)
     broken = _broken(masks)
     policy_only = (masks["illegal action"] | masks["no legal action"]) & ~broken
-    newly_absent = broken if dataset.present is None else broken & dataset.present
+    newly_absent = broken if dataset.agent_mask is None else broken & dataset.agent_mask
     return LeftOut(broken.size, int(newly_absent.sum()), int(policy_only.sum()))
 
 
-def leave_out_bad_rows(dataset: Dataset) -> Dataset:
+def drop_invalid(dataset: Dataset) -> Dataset:
     """A dataset that is safe to train on; what was left out is counted in `origin["left_out"]`.
 
     - A number that is not finite, or an action that does not exist: the agent is marked absent in
@@ -115,7 +115,7 @@ def leave_out_bad_rows(dataset: Dataset) -> Dataset:
     """
     masks = find_masks(dataset)
     broken = _broken(masks)
-    absent = broken if dataset.present is None else broken | ~dataset.present
+    absent = broken if dataset.agent_mask is None else broken | ~dataset.agent_mask
     # An absent agent's action may be any placeholder; 0 is one that every table has.
     wipe_action = broken | (absent & ~_in_range(dataset))
     actions = _wipe(dataset.actions, wipe_action)
@@ -125,8 +125,10 @@ def leave_out_bad_rows(dataset: Dataset) -> Dataset:
         observations=_wipe(dataset.observations, broken),
         rewards=_wipe(dataset.rewards, broken),
         actions=actions,
-        legal=None if dataset.legal is None else _allow_some(dataset.legal, actions, absent),
-        present=~absent if absent.any() else dataset.present,
+        action_mask=None
+        if dataset.action_mask is None
+        else _allow_some(dataset.action_mask, actions, absent),
+        agent_mask=~absent if absent.any() else dataset.agent_mask,
         origin={**dataset.origin, "left_out": summary},
     )
 
@@ -143,20 +145,20 @@ def find_masks(dataset: Dataset) -> dict[str, Mask]:
 def find_action_masks(dataset: Dataset) -> dict[str, Mask]:
     """For each kind of problem with actions, the agent-steps that have it."""
     shape = dataset.rewards.shape
-    present = np.ones(shape, bool) if dataset.present is None else dataset.present
+    agent_mask = np.ones(shape, bool) if dataset.agent_mask is None else dataset.agent_mask
     none = np.zeros(shape, bool)
     kinds = ("non-finite action", "action out of range", "illegal action", "no legal action")
     masks: dict[str, np.ndarray] = dict.fromkeys(kinds, none)
     if dataset.spec.action.kind == "box":
         return {**masks, "non-finite action": ~all_finite(dataset.actions)}
     in_range = _in_range(dataset)
-    masks["action out of range"] = present & ~in_range
-    if dataset.legal is not None:
+    masks["action out of range"] = agent_mask & ~in_range
+    if dataset.action_mask is not None:
         ids = np.where(in_range, dataset.actions, 0).astype(np.int64)
-        is_legal = np.take_along_axis(dataset.legal, ids[..., None], axis=-1)[..., 0]
-        has_legal = dataset.legal.any(axis=-1)
-        masks["illegal action"] = present & in_range & has_legal & ~is_legal
-        masks["no legal action"] = present & ~has_legal
+        is_legal = np.take_along_axis(dataset.action_mask, ids[..., None], axis=-1)[..., 0]
+        has_legal = dataset.action_mask.any(axis=-1)
+        masks["illegal action"] = agent_mask & in_range & has_legal & ~is_legal
+        masks["no legal action"] = agent_mask & ~has_legal
     return masks
 
 
@@ -197,18 +199,18 @@ def _wipe(values: np.ndarray, where: Mask) -> np.ndarray:
     return values
 
 
-def _allow_some(legal: np.ndarray, actions: np.ndarray, absent: Mask) -> np.ndarray:
+def _allow_some(action_mask: np.ndarray, actions: np.ndarray, absent: Mask) -> np.ndarray:
     """`legal` without empty masks: all but the logged action, or all if absent or the only one."""
-    rows, agents = np.nonzero(~legal.any(axis=-1))
+    rows, agents = np.nonzero(~action_mask.any(axis=-1))
     if rows.size == 0:
-        return legal
-    legal = legal.copy()
-    legal[rows, agents] = True
-    if legal.shape[-1] > 1:
+        return action_mask
+    action_mask = action_mask.copy()
+    action_mask[rows, agents] = True
+    if action_mask.shape[-1] > 1:
         is_here = ~absent[rows, agents]
         rows, agents = rows[is_here], agents[is_here]
-        legal[rows, agents, actions[rows, agents].astype(np.int64)] = False
-    return legal
+        action_mask[rows, agents, actions[rows, agents].astype(np.int64)] = False
+    return action_mask
 
 
 def tell(dataset: Dataset, kind: str, row: int, agent: int) -> str:
@@ -223,6 +225,6 @@ def tell(dataset: Dataset, kind: str, row: int, agent: int) -> str:
         return f"action {action}, but actions go from 0 to {dataset.spec.action.size - 1}"
     if kind == "no legal action":
         return f"no action is legal (logged: {action})"
-    assert dataset.legal is not None
-    allowed = ", ".join(str(index) for index in np.flatnonzero(dataset.legal[row, agent]))
+    assert dataset.action_mask is not None
+    allowed = ", ".join(str(index) for index in np.flatnonzero(dataset.action_mask[row, agent]))
     return f"action {action} is not among the legal ones ({allowed})"

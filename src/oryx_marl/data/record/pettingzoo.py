@@ -73,8 +73,8 @@ class Recorder:
             "rewards": convert.by_agent(layout, rewards, np.float32),
             "terminals": convert.by_agent(layout, terminals, np.bool_),
             "truncations": convert.by_agent(layout, truncations, np.bool_),
-            "present": before.agent_mask,
-            "legal": before.action_mask,
+            "agent_mask": before.agent_mask,
+            "action_mask": before.action_mask,
         }
         self._is_shared &= len(set(step["rewards"][before.agent_mask].tolist())) <= 1
         if self._state is not None:
@@ -96,10 +96,10 @@ class Recorder:
         if not self._episodes:
             raise OryxError("nothing was recorded: reset the environment and step it first")
         names = set.intersection(*(set(episode) for episode in self._episodes))
-        if all(episode["present"].all() for episode in self._episodes):
-            names.remove("present")
+        if all(episode["agent_mask"].all() for episode in self._episodes):
+            names.remove("agent_mask")
         if not self._has_masks or self.spec.action.kind == "box":
-            names.remove("legal")
+            names.remove("action_mask")
         state_size = self._episodes[0]["state"].shape[1] if "state" in names else 0
         spec = replace(self.spec, state_size=state_size, shared_reward=self._is_shared)
         held: list[dict[str, np.ndarray]] = []
@@ -115,7 +115,7 @@ class Recorder:
         if not self._steps:
             return
         last = self._steps[-1]
-        ends = convert.end_all(last["terminals"], last["present"])
+        ends = convert.end_all(last["terminals"], last["agent_mask"])
         last["terminals"], last["truncations"] = ends
         names = set.intersection(*(set(step) for step in self._steps))
         episode = {name: np.stack([step[name] for step in self._steps]) for name in names}

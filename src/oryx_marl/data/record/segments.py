@@ -17,12 +17,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oryx_marl import renamed
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.errors import OryxError
 from oryx_marl.types import Spec
 
 NEEDED = ("observations", "actions", "rewards", "terminals", "truncations", "final_observations")
-OPTIONAL = ("legal", "present", "state")
+OPTIONAL = ("action_mask", "agent_mask", "state")
 SUFFIX = ".npz"
 PARTIAL = ".partial"
 PROGRESS = "progress"
@@ -305,7 +306,8 @@ def _read_segment(path: Path, prefix: str) -> tuple[_Progress, Arrays]:
             if path.name != f"{progress.update}{SUFFIX}":
                 raise ValueError(f"it is the segment of update {progress.update}")
             names = [name for name in progress.names if name.startswith(prefix)]
-            return progress, {name.removeprefix(prefix): segment[name] for name in names}
+            found = {renamed.branch(name.removeprefix(prefix)): segment[name] for name in names}
+            return progress, found
 
 
 @contextlib.contextmanager

@@ -18,13 +18,13 @@ USUAL = {
     "reward": ("reward", "rewards"),
     "terminal": ("terminal", "terminated", "terminals", "done"),
     "truncated": ("truncated", "truncation", "truncations", "timeout"),
-    "legal": ("legal", "legals", "legal_actions", "action_mask", "avail_actions"),
+    "action_mask": ("action_mask", "legal", "legals", "legal_actions", "avail_actions"),
     "state": ("state",),
-    "present": ("present",),
+    "agent_mask": ("agent_mask", "present"),
 }
 """What columns are called where nothing else is said."""
 NEEDED = ("episode", "step", "agent", "observation", "action", "reward")
-VECTORS = ("observation", "action", "legal", "state")
+VECTORS = ("observation", "action", "action_mask", "state")
 TRUE, FALSE = ("1", "true", "t", "yes", "y", "1.0"), ("0", "false", "f", "no", "n", "0.0", "")
 
 

@@ -28,7 +28,7 @@ def read_csv(path: Path, columns: dict[str, tuple[str, ...]]) -> Iterator[Any]:
     wanted = {name: pa.string() for found in columns.values() for name in found}
     for meaning in ("reward", *VECTORS):
         names = columns.get(meaning, ())
-        if meaning == "reward" or (len(names) > 1 and meaning != "legal"):
+        if meaning == "reward" or (len(names) > 1 and meaning != "action_mask"):
             wanted.update(dict.fromkeys(names, pa.float32()))
     del wanted[columns["step"][0]]  # numbers or times: as its first block has them
     acted = columns["action"]

@@ -119,9 +119,9 @@ def _read_cells(
     for meaning in ("observation", "state"):
         if meaning in columns:
             cells[meaning] = read_vectors(table, columns[meaning])
-    if "legal" in columns:
-        cells["legal"] = _read_legal(table, columns["legal"])
-    for meaning in ("terminal", "truncated", "present"):
+    if "action_mask" in columns:
+        cells["action_mask"] = _read_action_mask(table, columns["action_mask"])
+    for meaning in ("terminal", "truncated", "agent_mask"):
         if meaning in columns:
             cells[meaning] = read_flags(table[columns[meaning][0]], columns[meaning][0])
     words, acted = _read_actions(table, columns["action"], kind)
@@ -153,7 +153,7 @@ def _read_actions(
     return None, cells
 
 
-def _read_legal(table: Any, names: tuple[str, ...]) -> Cells:
+def _read_action_mask(table: Any, names: tuple[str, ...]) -> Cells:
     """Which actions were possible, [n, A]."""
     pa = require("pyarrow")
     if len(names) == 1 and (
@@ -182,8 +182,8 @@ def _require_sound(frame: Frame, has_action: np.ndarray) -> None:
     if (lengths == 0).any():
         name = frame.episode_names[int(lengths.argmin())]
         raise OryxError(f"episode {name} has no step with an action")
-    present = frame.cells.get("present")
-    needed = ~frame.is_final if present is None else ~frame.is_final & present.values
+    agent_mask = frame.cells.get("agent_mask")
+    needed = ~frame.is_final if agent_mask is None else ~frame.is_final & agent_mask.values
     for what, valid in (("action", has_action), ("reward", frame.cells["reward"].valid)):
         lacking = needed & ~valid
         if lacking.any():

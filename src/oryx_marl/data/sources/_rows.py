@@ -19,14 +19,14 @@ SPARSEST = 64
 
 
 @dataclass
-class Facts:
+class InferredSchema:
     """What all frames of a table say together."""
 
     widths: dict[str, int] = field(default_factory=dict)
     """Features that each agent sees."""
     action: ActionFacts = field(default_factory=ActionFacts)
     words: set[str] = field(default_factory=set)
-    legal_size: int = 0
+    action_mask_size: int = 0
     state_size: int = 0
     shared_reward: bool = True
     every_episode_has_final: bool = True
@@ -47,7 +47,7 @@ class Facts:
                 f"there are more than {MOST_AGENTS:,} agents; is this the column of the agents?"
             )
         self._add_actions(frame)
-        for name in ("legal", "state"):
+        for name in ("action_mask", "state"):
             if name in frame.cells:
                 size = max(getattr(self, f"{name}_size"), frame.cells[name].values.shape[1])
                 setattr(self, f"{name}_size", size)
@@ -71,7 +71,7 @@ class Facts:
         self.action.add(cells.values[here][:, None])
 
 
-class Told(NamedTuple):
+class GivenSchema(NamedTuple):
     """What must be known of a table before its first dataset can be built."""
 
     spec: Spec
@@ -79,7 +79,7 @@ class Told(NamedTuple):
     """The actions, where they are words."""
     has_final: bool
     """Every episode tells what was seen after its end."""
-    has_present: bool
+    has_agent_mask: bool
     """Agents come and go."""
     origin: dict[str, Any]
 
@@ -87,15 +87,15 @@ class Told(NamedTuple):
 def _has_shared_rewards(frame: Frame) -> bool:
     """Whether all agents of a step always get the same."""
     here = ~frame.is_final
-    if "present" in frame.cells:
-        here &= frame.cells["present"].values
+    if "agent_mask" in frame.cells:
+        here &= frame.cells["agent_mask"].values
     rewards, rows = frame.cells["reward"].values[here], frame.row[here]
     some = np.zeros(frame.num_steps, rewards.dtype)
     some[rows] = rewards
     return bool((some[rows] == rewards).all())
 
 
-def build(frame: Frame, told: Told) -> Dataset:
+def build(frame: Frame, told: GivenSchema) -> Dataset:
     """The arrays of a frame."""
     compute, pa = require("pyarrow.compute"), require("pyarrow")
     spec = told.spec
@@ -132,16 +132,18 @@ def build(frame: Frame, told: Told) -> Dataset:
     starts = number[frame.starts]
     ends = np.append(starts[1:], step[0]) - 1
     arrays |= _ends(frame, at, logged, ends)
-    if told.has_present:
-        present = frame.cells.get("present")
-        arrays["present"] = logged if present is None else _place(step, at, present.values[here])
+    if told.has_agent_mask:
+        agent_mask = frame.cells.get("agent_mask")
+        arrays["agent_mask"] = (
+            logged if agent_mask is None else _place(step, at, agent_mask.values[here])
+        )
     elif not logged.all():
         raise OryxError("it says that all agents are always there, but some rows are missing")
-    if "legal" in frame.cells:
-        legal = np.zeros((len(agent), spec.action.size), bool)
-        found = frame.cells["legal"].values[:, : spec.action.size]
-        legal[:, : found.shape[1]] = found
-        arrays["legal"] = _place(step, at, legal[here])
+    if "action_mask" in frame.cells:
+        action_mask = np.zeros((len(agent), spec.action.size), bool)
+        found = frame.cells["action_mask"].values[:, : spec.action.size]
+        action_mask[:, : found.shape[1]] = found
+        arrays["action_mask"] = _place(step, at, action_mask[here])
     if spec.state_size:
         arrays["state"] = _state(frame, number, step[0], spec.state_size)
     values: dict[str, Any] = dict(arrays)
@@ -169,7 +171,9 @@ def _features(frame: Frame, agent: np.ndarray, spec: Spec) -> np.ndarray:
     own = np.arange(width) < np.array(spec.observation_sizes)[agent][:, None]
     lacking = own & ~valid
     absent = (
-        ~frame.cells["present"].values if "present" in frame.cells else np.zeros(len(agent), bool)
+        ~frame.cells["agent_mask"].values
+        if "agent_mask" in frame.cells
+        else np.zeros(len(agent), bool)
     )
     lacking[absent] = False
     if lacking.any():

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from oryx_marl.data.dataset import Dataset
+from oryx_marl.data.dataset import Dataset, name_in_files
 from oryx_marl.data.sources.base import require
 from oryx_marl.errors import OryxError
 from oryx_marl.types import Spec
 
 METADATA, DATA = "metadata.json", "main_data.hdf5"
 FORMAT = 1
-PER_STEP = ("rewards", "terminals", "truncations", "legal", "present", "state")
+PER_STEP = ("rewards", "terminals", "truncations", "action_mask", "agent_mask", "state")
 """Arrays that our export keeps in `infos`."""
 
 
@@ -72,7 +72,7 @@ def _write_episode(group: Any, part: Dataset, episode: int, number: int) -> None
     group.create_dataset("truncations", data=part.truncations[start:end].all(axis=1))
     for key in PER_STEP:
         if key in part.arrays():
-            group.create_dataset(f"infos/{key}", data=part.arrays()[key][start:end])
+            group.create_dataset(f"infos/{name_in_files(key)}", data=part.arrays()[key][start:end])
     group.attrs.update({"id": number, "total_steps": end - start})
 
 

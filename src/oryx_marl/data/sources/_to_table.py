@@ -16,7 +16,7 @@ SCALARS = {
     "reward": "rewards",
     "terminal": "terminals",
     "truncated": "truncations",
-    "present": "present",
+    "present": "agent_mask",
 }
 """Columns with one value per agent and step, and our names for them."""
 
@@ -80,8 +80,8 @@ def _to_table(part: Dataset, episode: int) -> Any:
         if name in part.arrays():
             values = rows.spread(part.arrays()[name]).reshape(-1)
             columns[column] = pa.array(values, mask=rows.lacking)
-    if part.legal is not None:
-        columns["legal"] = rows.lists(part.legal)
+    if part.action_mask is not None:
+        columns["legal"] = rows.lists(part.action_mask)
     if part.state is not None:  # once per step, in the row of the first agent
         others = np.arange(len(rows.lacking)) % rows.agents != 0
         state = np.repeat(part.state[:, None], rows.agents, axis=1)
@@ -95,7 +95,7 @@ def _describe(part: Dataset) -> bytes:
         "spec": part.spec.to_dict(),
         "origin": part.origin,
         "has_final_observations": part.final_observations is not None,
-        "has_present": part.present is not None,
+        "has_present": part.agent_mask is not None,
     }
     return json.dumps(about).encode()
 

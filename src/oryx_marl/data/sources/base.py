@@ -53,11 +53,11 @@ class Options:
     """Whether the task ended after this step."""
     truncated: str | None = None
     """Whether the recording ended after this step, although the task would have gone on."""
-    legal: tuple[str, ...] = ()
+    action_mask: tuple[str, ...] = ()
     """Which actions were possible: 0 or 1 for each."""
     state: tuple[str, ...] = ()
     """Global state, if there is one."""
-    present: str | None = None
+    agent_mask: str | None = None
     """Whether the agent took part in this step."""
     agents: tuple[str, ...] = ()
     """The agents in their order (default: by name)."""

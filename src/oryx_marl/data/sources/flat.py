@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from oryx_marl.data._derive import Arrays, Derivation, derive_episode_starts, per_agent
-from oryx_marl.data.dataset import Dataset, Part, split_episodes
+from oryx_marl.data.dataset import Dataset, Shard, split_episodes
 from oryx_marl.data.sources._container import Sliced, has_episode_axis, is_container, open_arrays
 from oryx_marl.data.sources.base import Options, explained
 from oryx_marl.errors import OryxError
@@ -21,9 +21,16 @@ NAMES = {
     "rewards": ("rewards", "reward", "rews"),
     "terminals": ("terminals", "terminal", "terminated", "dones", "done"),
     "truncations": ("truncations", "truncation", "truncated", "timeouts"),
-    "legal": ("legal", "legals", "avail_actions", "action_mask", "infos.legals", "infos/legals"),
+    "action_mask": (
+        "action_mask",
+        "legal",
+        "legals",
+        "avail_actions",
+        "infos.legals",
+        "infos/legals",
+    ),
     "state": ("state", "states", "share_obs", "infos.state", "infos/state"),
-    "present": ("present", "infos.present", "infos/present"),
+    "agent_mask": ("agent_mask", "present", "infos.present", "infos/present"),
     "final_observations": ("final_observations",),
 }
 """What the arrays may be called."""
@@ -89,7 +96,7 @@ def _part_rows(found: Mapping[str, Sliced], rows: int) -> int:
     return max(1, PART_BYTES * rows // max(size, 1))
 
 
-def _cut(found: Mapping[str, Sliced], part: Part) -> Arrays:
+def _cut(found: Mapping[str, Sliced], part: Shard) -> Arrays:
     """The rows of some episodes; where no end was logged, the recording ended."""
     arrays = {
         key: np.asarray(array[part.episodes if key == "final_observations" else part.rows])

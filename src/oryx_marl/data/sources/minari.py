@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oryx_marl.data.dataset import Dataset
+from oryx_marl.data.dataset import Dataset, name_in_files
 from oryx_marl.data.sources._container import open_hdf5, walk_hdf5
 from oryx_marl.data.sources._to_minari import (
     DATA,
@@ -80,7 +80,8 @@ class _Ours:
     def episode(self, arrays: Mapping[str, np.ndarray], where: str) -> dict[str, np.ndarray]:
         """One episode by the names of a Dataset."""
         spec = self.spec
-        found = {key: arrays[f"infos/{key}"] for key in PER_STEP if f"infos/{key}" in arrays}
+        stored = {name: f"infos/{name_in_files(name)}" for name in PER_STEP}
+        found = {name: arrays[place] for name, place in stored.items() if place in arrays}
         seen = [arrays[f"observations/{agent}"] for agent in agent_keys(spec)]
         actions = [arrays[f"actions/{agent}"] for agent in agent_keys(spec)]
         padded = _pad(seen, spec.observation_size)
@@ -158,7 +159,7 @@ class _Theirs:
             ),
         }
         if self._masks:
-            found["legal"] = np.stack(
+            found["action_mask"] = np.stack(
                 [
                     entry.mask(arrays, f"observations{places[agent]}", steps, own, spec.action.size)
                     for agent, entry, own in zip(agents, self._seen, self._actions, strict=True)
@@ -214,11 +215,11 @@ class _Seen(NamedTuple):
         size: int,
     ) -> np.ndarray:
         """[T, A]: what is logged, or all actions that this agent has."""
-        legal = np.zeros((steps, size), bool)
-        legal[:, : own.space.size] = True
+        action_mask = np.zeros((steps, size), bool)
+        action_mask[:, : own.space.size] = True
         if self.has_mask:
-            legal[:, : own.space.size] = _get(arrays, f"{place}/{MASK}", place)[:steps] != 0
-        return legal
+            action_mask[:, : own.space.size] = _get(arrays, f"{place}/{MASK}", place)[:steps] != 0
+        return action_mask
 
 
 class _Action(NamedTuple):

@@ -26,7 +26,7 @@ NAMES = {
     "rewards": ("reward", "rewards"),
     "terminals": ("terminated", "terminals", "dones"),
     "filled": ("filled",),
-    "legal": ("avail_actions", "legals", "legal"),
+    "action_mask": ("avail_actions", "legals", "legal"),
     "state": ("state",),
 }
 NEEDED = ("observations", "actions", "rewards")

@@ -18,7 +18,7 @@ from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.sources._columns import read_texts, resolve
 from oryx_marl.data.sources._csv import BLOCK_BYTES, read_csv, read_header
 from oryx_marl.data.sources._frame import Columns, make_frame
-from oryx_marl.data.sources._rows import Facts, Told, build
+from oryx_marl.data.sources._rows import GivenSchema, InferredSchema, build
 from oryx_marl.data.sources._to_table import METADATA, to_tables
 from oryx_marl.data.sources.base import Options, require
 from oryx_marl.errors import OryxError
@@ -37,11 +37,11 @@ def read(path: Path, name: str, options: Options) -> Iterator[Dataset]:
     """The episodes, in parts of a few MiB."""
     table = _Table(path, options)
     if table.metadata is None:
-        told = _find_out(table, options)
+        told = infer_schema(table, options)
     else:
         about = table.metadata
         has = (bool(about["has_final_observations"]), bool(about["has_present"]))
-        told = Told(Spec.from_dict(about["spec"]), (), *has, dict(about["origin"]))
+        told = GivenSchema(Spec.from_dict(about["spec"]), (), *has, dict(about["origin"]))
     for first_row, chunk in table.chunks():
         frame = make_frame(chunk, table.columns, first_row, options.action_kind)
         yield replace(build(frame, told), name=name, origin=told.origin)
@@ -156,9 +156,9 @@ def _with_plain_texts(table: Any) -> Any:
     return table
 
 
-def _find_out(table: _Table, options: Options) -> Told:
+def infer_schema(table: _Table, options: Options) -> GivenSchema:
     """What a table says that does not tell by itself."""
-    facts = Facts()
+    facts = InferredSchema()
     for first_row, chunk in table.chunks():
         facts.add(make_frame(chunk, table.columns, first_row, options.action_kind))
     spec, words = _derive(facts, options)
@@ -167,11 +167,11 @@ def _find_out(table: _Table, options: Options) -> Told:
     }
     if words:
         origin["action_names"] = list(words)
-    has_present = "present" in table.columns or facts.fewest_agents < spec.num_agents
-    return Told(spec, words, facts.every_episode_has_final, has_present, origin)
+    has_agent_mask = "agent_mask" in table.columns or facts.fewest_agents < spec.num_agents
+    return GivenSchema(spec, words, facts.every_episode_has_final, has_agent_mask, origin)
 
 
-def _derive(facts: Facts, options: Options) -> tuple[Spec, tuple[str, ...]]:
+def _derive(facts: InferredSchema, options: Options) -> tuple[Spec, tuple[str, ...]]:
     """The Spec that the facts of a table make, and the words for its actions."""
     agents = options.agents or tuple(sorted(facts.widths, key=_natural))
     if unknown := sorted(set(agents) ^ set(facts.widths)):
@@ -181,14 +181,14 @@ def _derive(facts: Facts, options: Options) -> tuple[Spec, tuple[str, ...]]:
     words: tuple[str, ...] = ()
     if facts.words:
         words = options.action_names or tuple(sorted(facts.words))
-        if 0 < facts.legal_size < len(words):
+        if 0 < facts.action_mask_size < len(words):
             raise OryxError(
                 f"there are {len(words)} actions ({', '.join(words[:20])}), but only "
-                f"{facts.legal_size} entries in each list of legal ones"
+                f"{facts.action_mask_size} entries in each list of legal ones"
             )
-        action = ActionSpace("discrete", facts.legal_size or len(words))
+        action = ActionSpace("discrete", facts.action_mask_size or len(words))
     else:
-        action = facts.action.space(options.action_kind, facts.legal_size)
+        action = facts.action.space(options.action_kind, facts.action_mask_size)
     sizes = tuple(facts.widths[agent] for agent in agents)
     if max(sizes) == 0:
         raise OryxError("no agent ever sees anything: all observations are empty")

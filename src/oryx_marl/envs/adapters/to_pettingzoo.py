@@ -79,7 +79,7 @@ class PettingZoo(ParallelEnv):
             return {}, {}, {}, {}, {}
         space = self.env.spec.action
         if space.kind == "discrete":
-            chosen = last.observation.legal.argmax(axis=-1).astype(np.int32)
+            chosen = last.observation.action_mask.argmax(axis=-1).astype(np.int32)
         else:
             chosen = np.zeros((len(self.possible_agents), space.size), np.float32)
         if missing := [agent for agent in self.agents if agent not in actions]:
@@ -151,7 +151,7 @@ class PettingZoo(ParallelEnv):
             size = self.env.spec.observation_sizes[index]
             found[agent] = {"observation": step.observation.features[index, :size]}
             if self.env.spec.action.kind == "discrete":
-                found[agent]["action_mask"] = step.observation.legal[index].astype(np.int8)
+                found[agent]["action_mask"] = step.observation.action_mask[index].astype(np.int8)
         return found
 
     def _inform(self, step: Step) -> dict[str, dict]:

@@ -23,24 +23,26 @@ class Agents:
 
     def see(self, chunk: Chunk) -> None:
         data = chunk.data
-        present = np.ones(data.rewards.shape, bool) if data.present is None else data.present
-        blank: np.ndarray = np.logical_and(present, ~data.observations.any(axis=-1))
+        agent_mask = (
+            np.ones(data.rewards.shape, bool) if data.agent_mask is None else data.agent_mask
+        )
+        blank: np.ndarray = np.logical_and(agent_mask, ~data.observations.any(axis=-1))
         self.places.add_mask(
             "blank observation", chunk, blank, lambda *_: ("observations", "all features are 0")
         )
-        self._count_episodes(chunk, present)
-        if data.present is None:
+        self._count_episodes(chunk, agent_mask)
+        if data.agent_mask is None:
             return
         self.places.add_mask(
             "nobody there",
             chunk,
-            np.asarray(~present.any(axis=1)),
-            lambda *_: ("present", "no agent takes part in this step"),
+            np.asarray(~agent_mask.any(axis=1)),
+            lambda *_: ("agent_mask", "no agent takes part in this step"),
         )
         self.places.add_mask(
             "reward of an absent agent",
             chunk,
-            ~present & (data.rewards != 0),
+            ~agent_mask & (data.rewards != 0),
             lambda row, agent: ("rewards", f"absent, but its reward is {data.rewards[row, agent]}"),
         )
 
@@ -48,19 +50,19 @@ class Agents:
         for agent, name in enumerate(self._agents):
             share = self._episodes_with[agent] / self._num_episodes
             if share == 0:
-                place = Place("it is absent in every step", agent=name, column="present")
+                place = Place("it is absent in every step", agent=name, column="agent_mask")
                 self.places.add("agent never there", place)
             elif USUAL <= share < 1:
                 what = f"absent all along, but there in {share:.1%} of the episodes"
                 count = self._num_episodes - int(self._episodes_with[agent])
                 for number, episode in enumerate(self._missing[agent]):
-                    place = Place(what, episode, None, name, "present")
+                    place = Place(what, episode, None, name, "agent_mask")
                     stands_for = count - len(self._missing[agent]) + 1 if number == 0 else 1
                     self.places.add("agent missing from an episode", place, stands_for)
 
-    def _count_episodes(self, chunk: Chunk, present: np.ndarray) -> None:
+    def _count_episodes(self, chunk: Chunk, agent_mask: np.ndarray) -> None:
         """In which episodes each agent takes part; one may go on from the chunk before."""
-        here = np.logical_or.reduceat(present, chunk.data.episode_starts, axis=0)
+        here = np.logical_or.reduceat(agent_mask, chunk.data.episode_starts, axis=0)
         here[0] |= self._here & (chunk.first_step > 0)
         complete = here if chunk.is_last[-1] else here[:-1]
         self._here = np.zeros_like(self._here) if chunk.is_last[-1] else here[-1]

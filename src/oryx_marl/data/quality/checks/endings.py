@@ -51,12 +51,15 @@ class Endings:
         )
         before = np.vstack([self._terminal_before, terminals[:-1]])
         before[chunk.is_first] = False
-        if data.present is not None:
+        if data.agent_mask is not None:
             add(
                 "agent acts after its end",
                 chunk,
-                before & data.present,
-                lambda row, _: ("present", "it is there, though the step before was its terminal"),
+                before & data.agent_mask,
+                lambda row, _: (
+                    "agent_mask",
+                    "it is there, though the step before was its terminal",
+                ),
             )
         self._terminal_before = terminals[-1].copy()
 

@@ -68,14 +68,16 @@ class Features:
     def see(self, chunk: Chunk) -> None:
         data = chunk.data
         for agent, table in enumerate(self._tables):
-            here = slice(None) if data.present is None else data.present[:, agent]
+            here = slice(None) if data.agent_mask is None else data.agent_mask[:, agent]
             table.see(data.observations[here, agent, : table.width])
             if data.spec.action.kind == "discrete":
                 actions = data.actions[here, agent]
                 self._actions[agent].see(actions[:, None])
                 self._taken |= np.isin(np.arange(len(self._taken)), actions)
-                legal = data.legal
-                self._can_take_first |= legal is None or bool(legal[here, agent, 0].any())
+                action_mask = data.action_mask
+                self._can_take_first |= action_mask is None or bool(
+                    action_mask[here, agent, 0].any()
+                )
         if data.state is not None:
             self._state.see(data.state)
         self._twins = {pair for pair in self._twins if _are_equal(data, *pair)}

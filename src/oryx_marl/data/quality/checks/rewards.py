@@ -27,16 +27,16 @@ class Rewards:
     def see(self, chunk: Chunk) -> None:
         data = chunk.data
         rewards = data.rewards.astype(np.float64)
-        present = np.ones(rewards.shape, bool) if data.present is None else data.present
-        sizes = np.where(present & is_finite(rewards), np.abs(rewards), 0.0)
+        agent_mask = np.ones(rewards.shape, bool) if data.agent_mask is None else data.agent_mask
+        sizes = np.where(agent_mask & is_finite(rewards), np.abs(rewards), 0.0)
         there = sizes[sizes > 0]
         if there.size:
             bins = np.floor((np.log10(there) - LOWEST) * BINS_PER_DECADE).astype(np.int64)
             np.add.at(self._counts, np.clip(bins, 0, len(self._counts) - 1), 1)
             self._keep_largest(chunk, sizes)
         if self._spec.shared_reward:
-            one = np.take_along_axis(rewards, present.argmax(axis=1)[:, None], axis=1)
-            differs = present & (rewards != one) & np.isfinite(rewards) & np.isfinite(one)
+            one = np.take_along_axis(rewards, agent_mask.argmax(axis=1)[:, None], axis=1)
+            differs = agent_mask & (rewards != one) & np.isfinite(rewards) & np.isfinite(one)
             self.places.add_mask(
                 "rewards differ",
                 chunk,

@@ -127,8 +127,8 @@ class Values:
             return f"actions[{entry}]", f"it is {value}, outside {low[entry]:g} to {high[entry]:g}"
 
         mask = outside.any(axis=-1)
-        if chunk.data.present is not None:
-            mask &= chunk.data.present
+        if chunk.data.agent_mask is not None:
+            mask &= chunk.data.agent_mask
         self.places.add_mask("action outside its bounds", chunk, mask, tell)
 
 
@@ -136,7 +136,7 @@ make = Values
 
 
 def _tell(data: Dataset, kind: str, row: int, agent: int) -> tuple[str, str]:
-    column = {"non-finite reward": "rewards", "no legal action": "legal"}.get(kind, "actions")
+    column = {"non-finite reward": "rewards", "no legal action": "action_mask"}.get(kind, "actions")
     return column, check.tell(data, kind, row, agent)
 
 

@@ -1,4 +1,4 @@
-"""`--fix` mends what is safe, says so, and never touches the dataset."""
+"""`--fix` repairs what is safe, says so, and never touches the dataset."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ from planted import PLANTS, ROWS, build_clean, row
 from oryx_marl.cli import main as cli
 from oryx_marl.data import vault, view
 from oryx_marl.data.quality.issues import KINDS
-from oryx_marl.data.quality.repair import CHANGES, mend, mendable
+from oryx_marl.data.quality.repair import CHANGES, mendable, repair
 from oryx_marl.data.quality.validate import validate
 from oryx_marl.data.vault_view import VaultView
 from oryx_marl.errors import OryxError
@@ -27,7 +27,7 @@ def test_what_can_be_mended_is(name, tmp_path):
     dataset = plant.fault(dataset) or dataset
     source = VaultView(vault.write(dataset, tmp_path / "old"))
     before = dataset.fingerprint()
-    changes = mend(source, validate(source), tmp_path / "new")
+    changes = repair(source, validate(source), tmp_path / "new")
     copy = vault.read(tmp_path / "new")
     left = {finding.kind for finding in validate(copy)}
     assert plant.kind not in left
@@ -36,7 +36,7 @@ def test_what_can_be_mended_is(name, tmp_path):
     assert copy.origin["fixed"] == {"dataset": "planted", **changes}
     assert vault.read(tmp_path / "old").fingerprint() == before
     with pytest.raises(OryxError, match="is there already"):
-        mend(source, validate(source), tmp_path / "new")
+        repair(source, validate(source), tmp_path / "new")
 
 
 def test_each_mendable_kind_is_planted():
@@ -49,24 +49,24 @@ def test_exactly_what_is_said_is_changed(tmp_path, monkeypatch):
     dataset = build_clean()
     dataset.observations[row(3, 4), 1, 2] = np.nan
     dataset.actions[row(9, 1), 0] = 9
-    dataset.legal[row(0, 3), 2] = False
+    dataset.action_mask[row(0, 3), 2] = False
     dataset.observations[:, 2, 4] = -np.inf
     dataset.final_observations[:, 2, 4] = -np.inf
     dataset.truncations[row(2, 6)] = True
     dataset.terminals[row(6, 12)] = False
     source = dataset
-    changes = mend(source, validate(source), tmp_path / "new")
+    changes = repair(source, validate(source), tmp_path / "new")
     assert changes == {
         CHANGES["infinite padding"]: ROWS,
         CHANGES["terminal and truncated"]: 3,
         CHANGES["episode without an end"]: 1,
         CHANGES["marked absent"]: 3,
     }
-    present = np.ones((ROWS, 3), bool)
-    present[row(3, 4), 1] = present[row(9, 1), 0] = False
-    observations = np.where(present[..., None], clean.observations, 0)
-    legal = clean.legal.copy()
-    legal[row(0, 3), 2] = True  # an absent agent's mask must not be empty
+    agent_mask = np.ones((ROWS, 3), bool)
+    agent_mask[row(3, 4), 1] = agent_mask[row(9, 1), 0] = False
+    observations = np.where(agent_mask[..., None], clean.observations, 0)
+    action_mask = clean.action_mask.copy()
+    action_mask[row(0, 3), 2] = True  # an absent agent's mask must not be empty
     observations[:, 2, 4] = 0
     final = clean.final_observations.copy()
     final[:, 2, 4] = 0
@@ -77,12 +77,12 @@ def test_exactly_what_is_said_is_changed(tmp_path, monkeypatch):
         clean,
         observations=observations,
         final_observations=final,
-        actions=np.where(present, clean.actions, 0).astype(np.int32),
-        rewards=np.where(present, clean.rewards, 0).astype(np.float32),
+        actions=np.where(agent_mask, clean.actions, 0).astype(np.int32),
+        rewards=np.where(agent_mask, clean.rewards, 0).astype(np.float32),
         truncations=truncations,
         terminals=terminals,
-        legal=legal,
-        present=present & (np.arange(ROWS * 3).reshape(ROWS, 3) != row(0, 3) * 3 + 2),
+        action_mask=action_mask,
+        agent_mask=agent_mask & (np.arange(ROWS * 3).reshape(ROWS, 3) != row(0, 3) * 3 + 2),
     )
     copy = vault.read(tmp_path / "new")
     for name, array in expected.arrays().items():
@@ -92,8 +92,8 @@ def test_exactly_what_is_said_is_changed(tmp_path, monkeypatch):
 def test_nothing_to_mend(tmp_path):
     source = build_clean()
     assert mendable(validate(source)) == set()
-    with pytest.raises(OryxError, match="nothing in 'planted' that --fix can mend"):
-        mend(source, [], tmp_path / "new")
+    with pytest.raises(OryxError, match="nothing in 'planted' that --fix can repair"):
+        repair(source, [], tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 
@@ -109,9 +109,9 @@ def test_the_command_says_what_is_wrong_and_ends_with_1(tmp_path, capsys):
         cli.main(["data", "check", str(folder)])
     assert stop.value.code == 1
     told = capsys.readouterr().out
-    assert "error non-finite reward, once: mend or drop the step where the log is made" in told
+    assert "error non-finite reward, once: repair or drop the step where the log is made" in told
     assert "episode 0, step 0, agent cy, column rewards: reward entry 0 is nan" in told
-    assert "12 episodes, 120 steps; kinds of fault: 1 error, 0 warnings, 0 notes" in told
+    assert "12 episodes, 120 steps; kinds of issue: 1 error, 0 warnings, 0 notes" in told
 
 
 def test_the_command_as_json_and_with_fix(tmp_path, capsys):
@@ -132,7 +132,7 @@ def test_the_command_as_json_and_with_fix(tmp_path, capsys):
         "agent": "cy",
         "column": "rewards",
         "what": "reward entry 0 is nan",
-        "remedy": "mend or drop the step where the log is made",
+        "remedy": "repair or drop the step where the log is made",
         "count": 1,
     }
     cli.main(["data", "check", f"{folder}-fixed", "--fix"])
