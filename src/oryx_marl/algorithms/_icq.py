@@ -21,10 +21,10 @@ PairMask = Bool[Array, "B Tm1 N"]
 
 @dataclass(frozen=True)
 class ImplicitConstraint:
-    """ICQ: logged actions are imitated by the weight of their advantage (paper, Section 4)."""
+    """Autoregressive ICQ: log-likelihood weighted by advantage (Section 4, Theorem 1)."""
 
     imitates = True
-    """Whether the policy learns at all."""
+    """Whether there is a policy loss."""
 
     def targets(
         self,
@@ -34,7 +34,7 @@ class ImplicitConstraint:
         bootstrap_mask: PairMask,
         settings: "IcqSettings",
     ) -> Float[Array, "B Tm1 N"]:
-        """What Q of the logged actions shall be."""
+        """Regression targets of Q for the logged actions."""
         return icq.td_targets(
             window.rewards[:, :-1],
             target_q.at(window.actions)[:, 1:],
@@ -48,18 +48,18 @@ class ImplicitConstraint:
     def weights(
         self, advantage: Float[Array, "B T N"], labels: Mask, temperature: float
     ) -> Float[Array, "B T N"]:
-        """How much each logged action is imitated."""
+        """Weight of each logged action in the policy loss."""
         return icq.batch_weights(advantage, labels, temperature)
 
     def acting(
         self, policy: Distribution, q: Array, mask: Array, temperature: float
     ) -> Distribution:
-        """What actions are drawn from."""
+        """The distribution that actions are sampled from."""
         return policy
 
 
 class Cloning(ImplicitConstraint):
-    """All logged actions are imitated alike."""
+    """Behaviour cloning: all logged actions have the same weight."""
 
     def weights(
         self, advantage: Float[Array, "B T N"], labels: Mask, temperature: float
@@ -68,7 +68,7 @@ class Cloning(ImplicitConstraint):
 
 
 class QLearning(ImplicitConstraint):
-    """The ablation without ICQ: the best action's value is the target, and acting is by Q alone."""
+    """The paper's ablation without ICQ: max-Q targets, and acting by a softmax over Q."""
 
     imitates = False
 
@@ -124,7 +124,18 @@ def icq_loss(
     window: Window,
     settings: IcqSettings,
 ) -> tuple[Float[Array, ""], Metrics]:
-    """Critic and policy loss of a batch [B, T, N], agents in the order in which they choose."""
+    """Critic and policy loss of a batch (Algorithm 1, lines 6 to 8, for all agents at once).
+
+    Agents share weights, so one gradient step on the sum of their losses takes the place of the
+    paper's loop over agents.
+
+    Args:
+        policy: π of every agent and step [B, T, N], given the actions of the agents before it.
+        q: Q of the online network for the same.
+        target_q: Q⁻ of the target network.
+        window: logged steps, agents in the order of the permutation.
+        settings: temperatures, discount, and what takes the place of each part.
+    """
     observation, actions, objective = window.observation, window.actions, settings.objective
     q_taken = q.at(actions)
 
@@ -132,7 +143,8 @@ def icq_loss(
     targets = objective.targets(target_q, window, mask, bootstrap_mask, settings)
     critic = icq.critic_loss(q_taken[:, :-1], targets, mask)
 
-    # Rows whose logged action is illegal would drive the logits away without bound.
+    # Logged actions under a false mask are no labels: log π is -inf there, and even masked with a
+    # large finite number they drive the logits away without bound (docs, differences).
     labels = observation.agent_mask & policy.supports(actions)
     own = icq.own_advantage(q, policy, actions)
     advantage = settings.advantage(own, observation.agent_mask)

@@ -40,20 +40,20 @@ class AutoregressiveConfig(OfflineConfig):
     """Steps per window; 2 is the paper's ablation of memory."""
     discount: float = 0.99
     td_lambda: float = 0.9
-    """How far rewards reach back in a target: 0 one step (paper), 1 to the end of the window."""
+    """λ of TD(λ) targets: 0 is one step (paper), 1 goes to the end of the window."""
     tau: float = 0.005
-    """Share of the weights that the target network takes over at each update."""
+    """Polyak averaging of the target network, at each update."""
     act_with_ema: bool = True
-    """Act with the target network, a running average, not with the newest weights."""
+    """Act with the target network, an exponential moving average, not with the newest weights."""
     critic_weight: float = 1.0
     policy_temperature: float = 0.1
-    """Low: imitate only the best logged actions. High: imitate all alike."""
+    """α of the policy loss. Low: only the best logged actions have weight. High: cloning."""
     value_temperature: float = 1000.0
-    """Low: values of the better logged actions count more in the target. 1000: all alike."""
+    """α of the critic's target (Eq. 3). Low values inflate Q; at 1000 the weights are all 1."""
     advantage: Literal["cumulative", "own"] = "cumulative"
     """Weigh an action by the advantage of all agents up to it (paper) or its own (public code)."""
     objective: Literal["icq", "bc", "q_learning"] = "icq"
-    """Imitate weighed by advantage, imitate everything alike, or act on Q alone (no ICQ)."""
+    """ICQ; behaviour cloning; or Q-learning that acts on Q alone (the ablation without ICQ)."""
     memory: bool = True
     """Off: every step is seen as if it were the first, in training and acting."""
     memory_when_acting: bool = True
@@ -121,7 +121,7 @@ def loss(
     ids: Int[Array, " N"],
     config: AutoregressiveConfig,
 ) -> tuple[Float[Array, ""], Metrics]:
-    """Critic and policy loss of a batch [B, T, N]; agents stand in the order of `ids`."""
+    """Critic and policy loss of a batch [B, T, N] (Algorithm 1); agents in the order of `ids`."""
     observation, actions = window.observation, window.actions
     seen = observation if config.memory else _forget(observation)
     logits, q = network(seen, actions, ids)

@@ -1,7 +1,7 @@
-"""Implicit-constraint Q-learning over agents and time: which rows count, and with what weight.
+"""Implicit-constraint Q-learning (ICQ) over agents and time, as in Algorithm 1 of the paper.
 
 All arrays here are batched [B, T, N]: the softmax over the batch couples the examples. The agent
-axis is in the order of the update's permutation.
+axis is in the order of the update's permutation, i_1 to i_n of the paper.
 """
 
 import jax
@@ -19,11 +19,18 @@ Values = Float[Array, "B T N"]
 def batch_weights(
     values: Float[Array, "B *rest"], mask: Bool[Array, "B *rest"], temperature: float
 ) -> Float[Array, "B *rest"]:
-    """n · softmax over the batch of values / temperature, among the n rows that count.
+    """n · exp(values / α) / Z, the weights of Eq. 3, with Z summed over the batch.
 
-    One softmax for each position of the other axes; rows that do not count get weight 0.
+    Args:
+        values: Q of the target network, or advantages.
+        mask: entries that take part; the others get weight 0 and do not enter Z.
+        temperature: α. The lower, the more the largest values of the batch outweigh all others.
+
+    Returns:
+        One softmax over the batch for each position of the other axes, times its number n of
+        entries: the mean weight is 1, whatever the mask leaves.
     """
-    # Kept apart from what comes before, which would else be computed anew for every sum below.
+    # A barrier, or XLA fuses what computes `values` into each of the three reductions below.
     values = jax.lax.optimization_barrier(values)
     scores = jnp.where(mask, values / temperature, -jnp.inf)
     top = jnp.max(scores, axis=0, keepdims=True, initial=-jnp.inf)
@@ -36,7 +43,7 @@ def batch_weights(
 def effective_sample_size(
     weights: Float[Array, "B *rest"], mask: Bool[Array, "B *rest"]
 ) -> Float[Array, ""]:
-    """(Σw)² / (n Σw²), mean over the softmaxes that have rows: 1 if all rows count alike."""
+    """(Σw)² / (n Σw²), mean over the softmaxes that are not empty: 1 if all weights are equal."""
     count = mask.sum(axis=0)
     squares = jnp.sum(weights**2, axis=0)
     share = weights.sum(axis=0) ** 2 / jnp.where(squares > 0, count * squares, 1)
@@ -52,10 +59,19 @@ def td_targets(
     temperature: float,
     td_lambda: float = 0.0,
 ) -> Pairs:
-    """y_t = r_t + γ V_{t+1}, with V = w(Q⁻) Q⁻ and w = n · softmax over the batch of Q⁻ / α.
+    """Targets of the critic (Algorithm 1, line 6): y_t = r_t + γ V_{t+1}, V = w(Q⁻) Q⁻ (Eq. 3).
 
-    With a trace λ the next value is (1 - λ) V_{t+1} + λ y_{t+1} wherever pair t+1 counts too, so
-    rewards reach earlier steps at once instead of one step per target update.
+    Args:
+        rewards: r_t.
+        next_values: Q⁻ of the actions logged at t+1, of the target network.
+        mask: pairs (t, t+1) with a target; `bootstrap_mask`: those that need the next value.
+        bootstrap_mask: see `returns.td_masks`.
+        discount: γ.
+        temperature: α of the weights w. They normalise over the states of a batch, not over
+            actions, so this is no Bellman operator: low temperatures inflate values.
+        td_lambda: λ of TD(λ), which the paper does not have. The next value is
+            (1 - λ) V_{t+1} + λ y_{t+1} wherever pair t+1 has a target too, so that rewards reach
+            earlier steps at once instead of one step per target update.
     """
     values = jnp.where(
         bootstrap_mask, batch_weights(next_values, bootstrap_mask, temperature) * next_values, 0
@@ -70,20 +86,20 @@ def td_targets(
 def own_advantage(
     q: ActionValues, policy: Distribution, actions: Actions
 ) -> Float[Array, "*batch"]:
-    """Q(a) - E_π[Q]: how much the logged action beats the policy's average."""
+    """Q(a) - Σ_a π(a) Q(a), with the counterfactual baseline of Section 4 (Algorithm 1, line 7)."""
     return q.at(actions) - q.expected(policy)
 
 
 def cumulative_advantage(own: Values, agent_mask: Mask) -> Values:
-    """A^{1:j} = Σ_{m≤j} own_m, in the order of the permutation; an absent agent adds 0."""
+    """A^{i_1:j} = Σ_{m≤j} own_m (Eq. 2; Algorithm 1, line 7); an absent agent adds 0."""
     return jnp.cumsum(jnp.where(agent_mask, own, 0), axis=-1)
 
 
 def critic_loss(q: Array, targets: Array, mask: Array) -> Float[Array, ""]:
-    """½ (y - Q)², mean over the rows that count."""
+    """½ (y - Q)² (Algorithm 1, line 6), mean over the mask."""
     return masked_mean(0.5 * (jax.lax.stop_gradient(targets) - q) ** 2, mask)
 
 
 def policy_loss(log_probs: Array, weights: Array, mask: Array) -> Float[Array, ""]:
-    """-w log π(a), mean over the rows that count, weights under stop-gradient."""
+    """-w log π(a) (Theorem 1; Algorithm 1, line 8), mean over the mask, no gradient through w."""
     return masked_mean(-jax.lax.stop_gradient(weights) * log_probs, mask)

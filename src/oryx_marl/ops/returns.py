@@ -49,8 +49,8 @@ def generalised_advantages(
 ) -> Pairs:
     """A_t = δ_t + γλ A_{t+1} with δ_t = r_t + γ V_{t+1} - V_t (Schulman et al., 2016).
 
-    `values` has one step more than `rewards`: the one after the last. `rows` and `uses_next` come
-    from `td_rows`. A step whose next value is not known has advantage 0, and the steps before it
+    `values` has one step more than `rewards`: the one after the last. The masks come from
+    `td_masks`. A step whose next value is not known has advantage 0, and the steps before it
     end at its value.
     """
     next_values = jnp.where(bootstrap_mask, values[:, 1:], 0)
