@@ -1,4 +1,4 @@
-"""The pictures of docs/environments.md: `python benchmarks/environment_pictures.py`."""
+"""The pictures of docs/reference/environments.md: `python benchmarks/environment_pictures.py`."""
 
 from functools import partial
 from pathlib import Path

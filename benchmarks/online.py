@@ -1,4 +1,4 @@
-"""What online learners have reached, and the data of their trainings, for docs/scaling.md.
+"""What online learners have reached, and the data of their trainings, for docs/results/connector.md.
 
     python benchmarks/online.py keep DATASET      # after oryx data make DATASET
     python benchmarks/online.py score SCENARIO    # the kept policy again, on other episodes
@@ -117,7 +117,7 @@ def main() -> None:
     if given.what == "score":
         score(given.dataset)
     for name, text in tables().items():
-        insert(Path("docs/scaling.md"), name, text)
+        insert(Path("docs/results/connector.md"), name, text)
 
 
 if __name__ == "__main__":

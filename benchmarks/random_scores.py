@@ -34,7 +34,7 @@ def measure(name: str, episodes: int, seed: int = SEED) -> dict[str, float | int
 
 
 def markdown(scores: dict[str, dict]) -> str:
-    """The table of docs/environments.md."""
+    """The table of docs/reference/environments.md."""
     rows = [
         f"| `{name}` | {base.make_named(name).spec.num_agents} | {found['return']:.3f} "
         f"± {found['standard_error']:.3f} | {found['length']:.1f} |"

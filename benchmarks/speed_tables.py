@@ -1,4 +1,4 @@
-"""The tables of docs/performance.md from what is in results/speed/.
+"""The tables of docs/notes/performance.md from what is in results/speed/.
 
 python benchmarks/speed_tables.py
 """
@@ -116,7 +116,7 @@ def _number(value: float | None) -> str:
 
 def main() -> None:
     for name, text in tables(Path("results/speed")).items():
-        insert(Path("docs/performance.md"), name, text)
+        insert(Path("docs/notes/performance.md"), name, text)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python benchmarks/tmaze_paper.py random    # agents that know nothing
     python benchmarks/tmaze_paper.py sable     # online Sable from scratch, four seeds
     python benchmarks/tmaze_paper.py data      # record tmaze/replay, roll out tmaze/expert
-    python benchmarks/tmaze_paper.py tables    # README and docs from what is in results/
+    python benchmarks/tmaze_paper.py tables    # the documents from what is in results/
 
 Needs the package (installed, or PYTHONPATH=src) and an accelerator. Finished parts are not run
 again. Datasets go where `oryx data make` puts them.
@@ -267,8 +267,7 @@ def tables(out: Path) -> dict[str, str]:
 def write_documents(arguments: argparse.Namespace) -> None:
     """Tables and pictures of the documents, from the records."""
     for name, text in tables(arguments.out).items():
-        insert(Path("docs/tmaze.md"), name, text)
-    insert(Path("README.md"), "tmaze_main", tables(arguments.out)["tmaze_main"])
+        insert(Path("docs/results/tmaze.md"), name, text)
     for name, content in pictures(read(arguments.out)).items():
         (Path("docs/pictures") / name).write_text(content)
 

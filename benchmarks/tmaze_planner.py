@@ -151,7 +151,7 @@ DESCRIPTIONS = {
 
 
 def markdown(out: Path) -> str:
-    """The table of the README: success by variant, data and way of acting."""
+    """The table of docs/results/tmaze-planner.md: success by variant, data and way of acting."""
     records = [json.loads(path.read_text()) for path in sorted(out.glob("*.json"))]
     scores = {r["cell"]: r["scores"]["last"] for r in records}
     columns = {

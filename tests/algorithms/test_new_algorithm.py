@@ -16,7 +16,7 @@ from oryx_marl.runs.folder import Run
 from oryx_marl.training.loop import TrainSettings
 from oryx_marl.types import ActionSpace, Spec
 
-PAGE = Path(__file__).parents[2] / "docs" / "new_algorithm.md"
+PAGE = Path(__file__).parents[2] / "docs" / "extend" / "algorithm.md"
 
 
 def test_the_documented_algorithm_trains(tmp_path: Path, own_plugins: None) -> None:

@@ -52,4 +52,4 @@ def test_the_kept_scores(random_scores):
     assert [*kept] == [*random_scores.ALL]
     for name in EXPECTED:
         assert_agrees(name, kept[name])
-    assert random_scores.markdown(kept) in (ROOT / "docs" / "environments.md").read_text()
+    assert random_scores.markdown(kept) in (ROOT / "docs" / "reference" / "environments.md").read_text()

@@ -1,4 +1,4 @@
-"""docs/your_data.md as a newcomer follows it: a log, its import, a policy; no environment."""
+"""docs/guides/your-logs.md as a newcomer follows it: a log, its import, a policy; no environment."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ from oryx_marl.data import catalog
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.quality import screen as check
 
-PAGE = (Path(__file__).parents[3] / "docs" / "your_data.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "guides" / "your-logs.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
@@ -26,7 +26,7 @@ def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ORYX_DATA", raising=False)
     assert "oryx" not in EXAMPLES[0]
-    exec(compile(EXAMPLES[0], "your_data.md", "exec"), {})  # noqa: S102
+    exec(compile(EXAMPLES[0], "your-logs.md", "exec"), {})  # noqa: S102
     cli.main(commands("data import deliveries.csv")[0])
     return catalog.open("depot/first")
 
@@ -76,7 +76,7 @@ def test_it_is_checked_trained_on_and_acted_with(
     cli.main([*train, *steps, "--batch-size", "4", "--sequence-length", "5", "--width", "16"])
     assert "4 episodes (80 steps) held out" in capsys.readouterr().out
     names: dict[str, Any] = {}
-    exec(compile(EXAMPLES[1], "your_data.md", "exec"), names)  # noqa: S102
+    exec(compile(EXAMPLES[1], "your-logs.md", "exec"), names)  # noqa: S102
     assert set(names["orders"]) == {"red", "blue", "green"}
     assert all(0 <= order < 5 for order in names["orders"].values())
     words = imported.origin["action_names"]

@@ -131,7 +131,7 @@ def find(path: Path, kind: str | None = None) -> str:
     raise OryxError(
         f"{path} is not of a kind that can be imported. Known are: tables (.parquet, .csv), "
         "arrays (.h5, .npz, a folder of .npy) in the layout of PyMARL or flat, folders of Minari, "
-        "and Vaults; see docs/your_data.md"
+        "and Vaults; see docs/guides/your-logs.md"
     )
 
 
