@@ -15,12 +15,12 @@ INTRODUCTION = """# Command line
 
 Generated from `oryx ... --help` of the installed version.
 
-With any command, `--plugin FILE` adds the algorithm, environment, importer or recipes of a Python file
-([Plug-ins](../extend/index.md)); it can be repeated. `oryx --version` prints the version. Flags `--x` that
-switch something on have a `--no-x`.
+With any command, `--plugin FILE` adds the algorithm, environment, importer or recipes of a Python
+file ([Plug-ins](../extend/index.md)); it can be repeated. `oryx --version` prints the version.
+Flags that switch something on, such as `--x`, have a `--no-x`.
 
-Exit codes: 0 done; 1 an error while working, whose message says what to do; 2 wrong arguments or values;
-130 stopped with Ctrl-C, with everything saved.
+Exit codes: 0 done; 1 an error while working, whose message says what to do; 2 wrong arguments or
+values; 130 stopped with Ctrl-C, with everything saved.
 """
 
 
@@ -45,7 +45,9 @@ class Help:
     @property
     def commands(self) -> list[str]:
         """Names of sub-commands."""
-        return [name for group in self.groups if group.title == "subcommands" for name, _ in group.rows]
+        return [
+            name for group in self.groups if group.title == "subcommands" for name, _ in group.rows
+        ]
 
 
 def help_text(words: list[str]) -> str:
@@ -79,7 +81,9 @@ def parse(text: str) -> Help:
 def _parse_box(title: str, lines: list[str]) -> Group:
     group = Group(title)
     pattern = r"  • (\S+)\s*(.*)" if title == "subcommands" else r"(\S.*?)(?:\s{2,}(.*)|$)"
-    if (rule := next((i for i, line in enumerate(lines) if line.startswith("──")), None)) is not None:
+    if (
+        rule := next((i for i, line in enumerate(lines) if line.startswith("──")), None)
+    ) is not None:
         group.about, lines = " ".join(" ".join(lines[:rule]).split()), lines[rule + 1 :]
     for line in lines:
         found = re.fullmatch(pattern, line)
@@ -101,36 +105,68 @@ def walk(words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Help]]:
 
 def render() -> str:
     """The page."""
+    found = dict(walk())
     sections = [INTRODUCTION]
-    for words, found in walk():
+    for words, help_ in found.items():
+        children = [found[*words, name] for name in help_.commands]
+        siblings = (
+            [found[*words[:-1], name] for name in found[words[:-1]].commands] if words else []
+        )
         if words:
-            sections.append(_render_command(words, found))
+            own = [group for group in help_.groups if not _is_shared(group, siblings)]
+            shared = [group for group in _all_groups(children) if _is_shared(group, children)]
+            sections.append(_render_command(words, help_, own, shared))
     return "\n".join(sections)
 
 
-def _render_command(words: tuple[str, ...], found: Help) -> str:
-    lines = [f"{'#' * min(len(words) + 1, 3)} oryx {' '.join(words)}", "", found.description, ""]
-    if not found.commands:
-        lines += ["```text", found.usage.removeprefix("usage: "), "```", ""]
-    for group in found.groups:
-        if group.title == "subcommands":
-            continue
-        rows = [(name, text) for name, text in group.rows if not name.startswith("-h,")]
-        if rows:
-            lines += [f"**{group.title}**" + (f": {_escape(group.about)}" if group.about else ""), ""]
-            lines += ["| | |", "|---|---|"]
-            lines += [f"| {_flag(name)} | {_escape(text)} |" for name, text in rows]
-            lines.append("")
+def _all_groups(helps: list[Help]) -> list[Group]:
+    """The different groups of some commands."""
+    found: list[Group] = []
+    for group in (group for each in helps for group in each.groups):
+        if group not in found:
+            found.append(group)
+    return found
+
+
+def _is_shared(group: Group, helps: list[Help]) -> bool:
+    """Whether several commands have the same group, which is then shown once, above them."""
+    return group.title != "subcommands" and sum(group in each.groups for each in helps) > 2
+
+
+def _render_command(
+    words: tuple[str, ...], help_: Help, own: list[Group], shared: list[Group]
+) -> str:
+    lines = [f"{'#' * min(len(words) + 1, 3)} oryx {' '.join(words)}", "", help_.description, ""]
+    if not help_.commands:
+        lines += ["```text", help_.usage.removeprefix("usage: "), "```", ""]
+    if any(_rows(group) for group in shared):
+        lines += ["Most of these commands take:", ""]
+    for group in (*shared, *own):
+        lines += _render_group(group)
     return "\n".join(lines)
 
 
+def _render_group(group: Group) -> list[str]:
+    rows = _rows(group)
+    if group.title == "subcommands" or not rows:
+        return []
+    about = f": {_escape(group.about)}" if group.about else ""
+    table = [f"| {_flag(name)} | {_escape(text)} |" for name, text in rows]
+    return [f"**{group.title}**{about}", "", "| | |", "|---|---|", *table, ""]
+
+
+def _rows(group: Group) -> list[tuple[str, str]]:
+    return [(name, text) for name, text in group.rows if not name.startswith("-h,")]
+
+
 def _flag(name: str) -> str:
-    """A flag and its value; the way to switch it off goes without saying."""
-    name = re.sub(r"^(--\S+), --no-\S+$", r"\1", name)
+    """A flag and its value, without how to switch it off or that it may be left out."""
+    name = re.sub(r"^(--\S+), --no-\S+$", r"\1", name).replace("{None}|", "")
     return f"`{name}`".replace("|", "\\|")
 
 
 def _escape(text: str) -> str:
+    text = text.removesuffix("(default: None)").strip()
     return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
 
 
