@@ -1,4 +1,4 @@
-"""What online learners have reached, and the data of their trainings, for docs/results/connector.md.
+"""What online learners have reached, and their data, for docs/results/connector.md.
 
     python benchmarks/online.py keep DATASET      # after oryx data make DATASET
     python benchmarks/online.py score SCENARIO    # the kept policy again, on other episodes

@@ -1,35 +1,202 @@
-"""What the documents say can be done."""
+"""What the documents say can be done, and where they lead."""
 
+import ast
+import importlib
+import inspect
 import re
+import shlex
+import tomllib
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+from docs_pages import (
+    DOCS,
+    GENERATED,
+    PAGES,
+    README,
+    ROOT,
+    anchors,
+    blocks,
+    commands,
+    links,
+    load_hook,
+    mentions,
+    read,
+)
 
+import oryx_marl
 from oryx_marl import registry
 from oryx_marl.cli import main as cli
 from oryx_marl.envs import base
 
-ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text()
-DOCUMENTS = README + "".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))
-PATTERN = re.compile(r"(?:^|`)oryx ((?:demo|train|eval|data|bench|report) [^#`\n]*)", re.MULTILINE)
-COMMANDS = sorted(c for c in set(PATTERN.findall(DOCUMENTS)) if "smooth" not in c)
-"""All but that of the algorithm that the documents add (tests/algorithms/test_new_algorithm.py)."""
+COMMANDS = sorted({command for page in PAGES for command in commands(read(page))})
+EXAMPLES = [
+    (page, index)
+    for page in PAGES
+    for index, block in enumerate(blocks(read(page)))
+    if block.language == "python"
+]
+
+
+def parse(words: list[str]) -> Any:
+    """What the command line makes of a command, without running it."""
+    words, _ = cli._take_plugins(words)
+    return cli._app(words).cli(args=words, config=cli.FLAGS)
+
+
+@pytest.fixture
+def documented_plugins(own_plugins: None, tmp_path: Path) -> None:
+    """The plug-ins that the pages under extend/ tell to write."""
+    for name, page in {"smooth": "algorithm", "meet": "environment", "lines": "importer"}.items():
+        code = next(b.text for b in blocks(read(f"docs/extend/{page}.md")) if b.language)
+        (tmp_path / f"{name}.py").write_text(code)
+        registry.add_file(tmp_path / f"{name}.py")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_commands_parse(command: str) -> None:
-    parsed = cli._app().cli(args=command.split(), config=cli.FLAGS)
-    assert callable(parsed.run)
+def test_commands_parse(documented_plugins: None, command: str) -> None:
+    assert callable(parse(shlex.split(command)).run)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_flags_and_names_of_commands_exist(page: str) -> None:
+    """Those that the text names by themselves, such as `--seeds` and `oryx data check`."""
+    flags, titles = set(re.findall(r"`(--[\w-]+)", command_page())), command_titles()
+    own = {"--plugin", "--version", "--help", "--x", "--no-x", "--smoothing"}
+    for mention in mentions(read(page)):
+        if mention.startswith("oryx "):
+            assert mention in titles, page
+        for flag in re.findall(r"(?<!\S)--[\w-]+", mention):
+            known = flags | own | {flag.replace("--", "--no-", 1) for flag in flags}
+            assert flag in known, page
 
 
 def test_there_are_commands() -> None:
-    assert len(COMMANDS) >= 7
-
-
-def test_the_two_commands_are_named() -> None:
+    assert len(COMMANDS) >= 60
     assert "make demo" in README
     assert "make test" in README
+
+
+def test_make_targets_and_extras_exist() -> None:
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for page in PAGES:
+        for block in blocks(read(page)):
+            used = re.findall(r"^make ([a-z-]+)", block.text, re.MULTILINE)
+            assert set(used) <= set(targets), page
+        extras = re.findall(r"pip install [^`\n]*\[([a-z]+)\]", read(page))
+        assert set(extras) <= set(project["optional-dependencies"]), page
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    for link in links(read(page)):
+        if link.startswith(("http://", "https://")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (ROOT / page).parent / path if path else ROOT / page
+        name = target.resolve().relative_to(ROOT).as_posix()
+        if name not in GENERATED:
+            assert target.is_file(), f"{page} leads to {link}"
+        if anchor:
+            assert anchor in anchors(name), f"{page} leads to {link}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_footnotes_are_defined_and_used(page: str) -> None:
+    defined = re.findall(r"^\[\^(\w+)\]:", read(page), re.MULTILINE)
+    used = re.findall(r"\[\^(\w+)\](?!:)", read(page))
+    assert sorted(defined) == sorted(set(used))
+
+
+def test_code_leads_to_pages_that_exist() -> None:
+    files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "benchmarks").glob("*.py")]
+    for file in files:
+        for path, anchor in re.findall(r"(docs/[\w/.-]+\.md)(?:#([\w-]+))?", file.read_text()):
+            assert (ROOT / path).is_file(), f"{file} names {path}"
+            assert not anchor or anchor in anchors(path), f"{file} names {path}#{anchor}"
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    listed = re.findall(r"^ +- .*: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    here = {page.removeprefix("docs/") for page in (*PAGES, *GENERATED) if page.startswith("docs/")}
+    assert sorted(listed) == sorted(here)
+
+
+def test_nothing_is_loaded_from_other_hosts() -> None:
+    site = (ROOT / "mkdocs.yml").read_text()
+    assert "font: false" in site
+    assert "http" not in site
+    for file in (DOCS / "assets").iterdir():
+        assert "http" not in file.read_text()
+
+
+@pytest.mark.parametrize(("page", "index"), EXAMPLES)
+def test_names_in_examples_exist(page: str, index: int) -> None:
+    """Imports, what is taken from imported modules, and arguments of our public functions."""
+    tree = ast.parse(blocks(read(page))[index].text)
+    modules: dict[str, Any] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                whole = importlib.import_module(alias.name)
+                top = importlib.import_module(alias.name.split(".")[0])
+                modules[alias.asname or alias.name.split(".")[0]] = whole if alias.asname else top
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                found = getattr(importlib.import_module(node.module or ""), alias.name, None)
+                assert found is not None or importlib.import_module(f"{node.module}.{alias.name}")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            module = modules.get(node.value.id)
+            assert module is None or hasattr(module, node.attr), f"{page}: {ast.unparse(node)}"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            owner = getattr(node.func.value, "id", "")
+            if modules.get(owner) is oryx_marl:
+                inspect.signature(getattr(oryx_marl, node.func.attr)).bind(
+                    *node.args, **{each.arg: None for each in node.keywords if each.arg}
+                )
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    listed = re.findall(r"^::: oryx_marl\.(\S+)$", read("docs/reference/python.md"), re.MULTILINE)
+    assert sorted(name.split(".")[-1] for name in listed) == sorted(oryx_marl.__all__)
+    for name in listed:
+        module, _, attribute = name.rpartition(".")
+        found = getattr(importlib.import_module(f"oryx_marl.{module}"), attribute)
+        assert found is getattr(oryx_marl, attribute)
+
+
+@cache
+def command_page() -> str:
+    return load_hook("commands").render()
+
+
+@cache
+def command_titles() -> set[str]:
+    return set(re.findall(r"^#+ (oryx .+)$", command_page(), re.MULTILINE))
+
+
+def test_every_command_is_in_the_reference() -> None:
+    wanted = {f"oryx train {name.replace('_', '-')}" for name in registry.names("algorithms")}
+    suites = registry.names("bench.suites")
+    wanted |= {f"oryx bench {name.replace('_', '-')}" for name in suites}
+    wanted |= {"oryx demo", "oryx eval", "oryx report", "oryx data import", "oryx data check"}
+    assert wanted <= command_titles()
+
+
+def test_flags_are_in_the_reference_with_their_help() -> None:
+    page = command_page()
+    section = page.split("### oryx train oryx\n")[1].split("\n### ")[0]
+    assert "| `--policy-temperature FLOAT` | Low: imitate only the best logged actions." in section
+    assert "(default: 0.1)" in section
+    assert "| `--num-heads INT` |" in section
+    shared = page.split("## oryx train\n")[1].split("\n### ")[0]
+    assert "| `--seeds INT` | Independent repetitions." in shared
+    assert "--seeds" not in section.split("```")[2]
+    assert "│" not in page
 
 
 @pytest.fixture
@@ -43,15 +210,14 @@ def test_results_tables_are_generated(benchmarks: None) -> None:
     import tmaze_paper
     import tmaze_planner
 
-    assert tmaze_planner.markdown(ROOT / "results" / "tmaze_planner") in README
-    tables = tmaze_paper.tables(ROOT / "results" / "tmaze_paper")
-    assert tables["tmaze_main"] in README
-    for table in tables.values():
-        assert table in (ROOT / "docs" / "tmaze.md").read_text()
+    planner = tmaze_planner.markdown(ROOT / "results" / "tmaze_planner")
+    assert planner in read("docs/results/tmaze-planner.md")
+    for table in tmaze_paper.tables(ROOT / "results" / "tmaze_paper").values():
+        assert table in read("docs/results/tmaze.md")
     for table in online.tables().values():
-        assert table in (ROOT / "docs" / "scaling.md").read_text()
+        assert table in read("docs/results/connector.md")
     for table in speed_tables.tables(ROOT / "results" / "speed").values():
-        assert table in (ROOT / "docs" / "performance.md").read_text()
+        assert table in read("docs/notes/performance.md")
 
 
 def test_pictures_are_generated(benchmarks: None) -> None:
@@ -59,19 +225,19 @@ def test_pictures_are_generated(benchmarks: None) -> None:
 
     records = tmaze_paper.read(ROOT / "results" / "tmaze_paper")
     for name, content in tmaze_paper.pictures(records).items():
-        assert (ROOT / "docs" / "pictures" / name).read_text() == content
-        assert f"pictures/{name}" in DOCUMENTS
+        assert (DOCS / "pictures" / name).read_text() == content
+        assert f"pictures/{name}" in read("docs/results/tmaze.md")
 
 
 def test_every_environment_is_shown() -> None:
-    page = (ROOT / "docs" / "environments.md").read_text()
     shown = re.findall(
-        r"!\[.+\]\((pictures/.+\.png)\)\n\n```\noryx train sable --env (\S+)\n", page
+        r"!\[.+\]\(\.\./(pictures/.+\.png)\)\n\n```\noryx train sable --env (\S+)\n",
+        read("docs/reference/environments.md"),
     )
     assert {base.find(name)[0] for _, name in shown} == {*registry.names("envs")}
     for picture, name in shown:
         assert picture == f"pictures/{name}.png"
-        assert (ROOT / "docs" / picture).stat().st_size < 10_000
+        assert (DOCS / picture).stat().st_size < 10_000
 
 
 @pytest.mark.slow
@@ -80,34 +246,8 @@ def test_pictures_of_environments_are_generated(benchmarks: None) -> None:
     import environment_pictures
 
     for name in environment_pictures.SCENES:
-        kept = (ROOT / "docs" / "pictures" / f"{name}.png").read_bytes()
+        kept = (DOCS / "pictures" / f"{name}.png").read_bytes()
         made = environment_pictures.draw(name)
         assert made == kept or (
             name.startswith("smac") and len(made) == pytest.approx(len(kept), 0.1)
         )
-
-
-@pytest.mark.slow
-def test_pettingzoo_example_runs() -> None:
-    page = (ROOT / "docs" / "environments.md").read_text()
-    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    found: dict = {}
-    exec(compile(example, "environments.md", "exec"), found)  # noqa: S102
-    assert found["picture"].shape == (320, 320, 3)
-    assert all(
-        a or b
-        for a, b in zip(
-            *(found[end].values() for end in ("terminations", "truncations")), strict=True
-        )
-    )
-
-
-@pytest.mark.slow
-def test_python_example_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    exec(compile(example, "README.md", "exec"), {})  # noqa: S102
-    assert 0 <= float(capsys.readouterr().out.strip()) <= 1
-    assert (tmp_path / "runs" / "mine" / "summary.json").exists()

@@ -152,7 +152,8 @@ def _render_group(group: Group) -> list[str]:
         return []
     about = f": {_escape(group.about)}" if group.about else ""
     table = [f"| {_flag(name)} | {_escape(text)} |" for name, text in rows]
-    return [f"**{group.title}**{about}", "", "| | |", "|---|---|", *table, ""]
+    heads = "| flag | |" if rows[0][0].startswith("-") else "| argument | |"
+    return [f"**{group.title}**{about}", "", heads, "|---|---|", *table, ""]
 
 
 def _rows(group: Group) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""docs/guides/your-logs.md as a newcomer follows it: a log, its import, a policy; no environment."""
+"""docs/guides/your-logs.md as a newcomer follows it: a log, its import, a policy, no more."""
 
 import re
 from pathlib import Path
