@@ -67,7 +67,7 @@ def test_flags_and_names_of_commands_exist(page: str) -> None:
     own = {"--plugin", "--version", "--help", "--x", "--no-x", "--smoothing"}
     for mention in mentions(read(page)):
         if mention.startswith("oryx "):
-            assert mention in titles, page
+            assert mention.replace("_", "-") in titles, page
         for flag in re.findall(r"(?<!\S)--[\w-]+", mention):
             known = flags | own | {flag.replace("--", "--no-", 1) for flag in flags}
             assert flag in known, page

@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from docs_pages import ROOT, blocks, commands, read
 
 import oryx_marl as oryx
+from oryx_marl import registry
 from oryx_marl.cli import main as cli
 from oryx_marl.envs import base
 from oryx_marl.errors import OryxError
@@ -67,11 +69,19 @@ def test_the_documented_importer_explains(lines: Path) -> None:
     assert not list(Path("datasets").rglob("metadata.json"))
 
 
+@pytest.fixture(scope="module")
+def meet_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The environment of the page, once, so that its checks share what is compiled."""
+    kept, file = dict(registry._added), tmp_path_factory.mktemp("meet") / "meet.py"
+    file.write_text(example("docs/extend/environment.md"))
+    oryx.load_plugin(file)
+    yield file
+    registry._added.clear()
+    registry._added.update(kept)
+
+
 @pytest.fixture
-def meet(here: Path, own_plugins: None) -> base.Env:
-    """The environment of the page."""
-    (here / "meet.py").write_text(example("docs/extend/environment.md"))
-    oryx.load_plugin("meet.py")
+def meet(meet_file: Path) -> base.Env:
     return base.require_jax(base.make_named("meet"), "this test")
 
 
@@ -80,8 +90,9 @@ def test_the_documented_environment_conforms(meet: base.Env, check: Any) -> None
     check(meet)
 
 
+@pytest.mark.slow
 def test_the_documented_environment_is_learned_in_and_scored(here: Path, meet: base.Env) -> None:
-    settings = {"num_envs": 16, "sequence_length": 8, "num_minibatches": 2, "width": 16}
+    settings = {"num_envs": 16, "rollout_length": 8, "minibatches": 2, "width": 16}
     run = oryx.train("sable", "meet", steps=512, seeds=1, out="runs/sable-meet", **settings)
     assert 0 <= run.score.metrics["arrived"].mean <= 1
 
