@@ -28,7 +28,7 @@ check: $(VENV)/.ready  ## lint, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-format: $(VENV)/.ready  ## mend what can be mended
+format: $(VENV)/.ready  ## repair what can be repaired
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

@@ -9,7 +9,7 @@ from oryx_marl.envs import base
 from oryx_marl.eval.uniform import uniform_policy
 from oryx_marl.report import png
 from oryx_marl.rollout import episodes as rollout
-from oryx_marl.rollout.episodes import Trace
+from oryx_marl.rollout.episodes import Trajectories
 
 PICTURES = Path(__file__).parent.parent / "docs" / "pictures"
 SCENES = {"tmaze": 9, "con-10x10x10a": 7, "smacv2_10_units": 12}
@@ -17,8 +17,8 @@ SCENES = {"tmaze": 9, "con-10x10x10a": 7, "smacv2_10_units": 12}
 
 
 @partial(jax.jit, static_argnums=0)
-def _play(env: base.Env, key: jax.Array) -> Trace:
-    return rollout.trace(env, uniform_policy(env.spec), key, 1)
+def _play(env: base.Env, key: jax.Array) -> Trajectories:
+    return rollout.record_trajectories(env, uniform_policy(env.spec), key, 1)
 
 
 def draw(name: str) -> bytes:

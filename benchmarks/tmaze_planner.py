@@ -32,13 +32,13 @@ from oryx_marl.training.loop import TrainSettings
 ORYX = oryx.Config()
 PAPER = oryx.Config(
     network=NetworkConfig(decay_scale=0.5, remember_last_action=False),
-    trace=0.0,
+    td_lambda=0.0,
     act_with_ema=False,
 )
 VARIANTS = {
     "oryx": ORYX,
     "oryx-paper-settings": PAPER,
-    "cloning": replace(ORYX, objective="clone"),
+    "cloning": replace(ORYX, objective="bc"),
     "without-memory": replace(ORYX, memory=False),
     "without-memory-length-2": replace(ORYX, sequence_length=2),
     "without-autoregressive": replace(ORYX, network=replace(ORYX.network, autoregressive=False)),
