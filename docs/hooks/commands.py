@@ -167,7 +167,7 @@ def _flag(name: str) -> str:
 
 
 def _escape(text: str) -> str:
-    text = text.removesuffix("(default: None)").strip()
+    text = re.sub(r" *\(default: (None)?\)$", "", text)
     return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
 
 

@@ -65,7 +65,9 @@ def commands(text: str) -> list[str]:
     ]
     lines += [each for each in _inline(text) if each not in mentions(text)]
     found = [COMMAND.fullmatch(re.sub(r"\s+#.*", "", line).strip()) for line in lines]
-    return [match[1].strip() for match in found if match]
+    words = [match[1].strip() for match in found if match]
+    # A run that is continued by its folder has its settings there: nothing to parse without it.
+    return [command for command in words if not command.startswith("train --resume ")]
 
 
 def mentions(text: str) -> list[str]:
