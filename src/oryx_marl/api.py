@@ -1,7 +1,8 @@
 """The public functions of `import oryx_marl as oryx`: what the command line does, from Python."""
 
 import difflib
-from contextlib import AbstractContextManager, nullcontext
+import warnings
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +19,7 @@ from oryx_marl.data.sources import base as sources
 from oryx_marl.envs import base as envs
 from oryx_marl.envs.adapters.accept import as_env
 from oryx_marl.envs.base import Env, HostEnv, is_host
-from oryx_marl.errors import OryxError
+from oryx_marl.errors import OryxError, OryxWarning
 from oryx_marl.eval import metrics
 from oryx_marl.eval.evaluator import Evaluator
 from oryx_marl.experiment import EvaluationSettings, Experiment
@@ -31,6 +32,7 @@ from oryx_marl.runs.documents import HeldOut, Score, Summary
 from oryx_marl.runs.folder import load_policy
 from oryx_marl.training.loop import TrainSettings
 from oryx_marl.training.online import OnlineSettings
+from oryx_marl.types import Spec
 
 Which = Literal["last", "best"]
 
@@ -95,21 +97,50 @@ def import_log(
     """Imports a log from elsewhere under a name and opens it.
 
     Args:
-        source: file or folder: a table (Parquet, CSV), arrays (HDF5, npz, npy), Minari or a Vault.
+        source: file or folder: a table (Parquet, CSV, JSON Lines), arrays (HDF5, npz, npy), Minari
+            or a Vault.
         name: of the new dataset, such as depot/week-12.
         mapping: TOML file with what `columns` would say.
-        kind: of the source, if it cannot be told from the file.
+        kind: of the source, if it cannot be told from the file; "wide" where each agent has columns
+            of its own.
         root: folder that holds datasets (default: $ORYX_DATA, or datasets/ here).
-        columns: fields of `oryx_marl.data.sources.base.Options`, such as reward="gain".
+        columns: the `Options` of the importer, such as those of `oryx_marl.data.sources.table`:
+            reward="gain".
     """
     if mapping is not None and columns:
         raise OryxError("give either mapping or names of columns, not both")
     path = Path(source)
-    options = sources.make_options(columns, path) if mapping is None else None
+    kind = sources.find(path, kind)
+    if mapping is None:
+        options = sources.make_options(kind, columns)
+    else:
+        options = sources.read_options(kind, mapping)
     folder = catalog.new_folder(name, root)
-    options = sources.read_options(mapping) if mapping is not None else options
     vault.write_parts(sources.read(path, name, options, kind), folder)
-    return recipes.open(folder)
+    dataset = recipes.open(folder)
+    if caution := caution_on(dataset.spec):
+        warnings.warn(caution, OryxWarning, stacklevel=2)
+    return dataset
+
+
+def caution_on(spec: Spec) -> str | None:
+    """What is to be known before one trains on continuous actions, which few algorithms learn."""
+    if spec.action.kind == "discrete":
+        return None
+    names = ", ".join(learners_of(spec)) or "none"
+    return f"the actions are continuous; of the offline algorithms only {names} can learn them"
+
+
+def learners_of(spec: Spec) -> list[str]:
+    """The offline algorithms that can learn from data of a Spec; installed plug-ins left out."""
+    found = []
+    for name in registry.names("algorithms"):
+        if name in registry.installed("algorithms") or experiment.is_online(name):
+            continue
+        with suppress(OryxError):
+            experiment.make_algorithm(name, registry.load("algorithms", name).Config(), spec)
+            found.append(name)
+    return found
 
 
 def train(

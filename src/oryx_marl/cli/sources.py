@@ -1,67 +1,99 @@
 """The commands `oryx data import | export | subsample`."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
 
-from oryx_marl import recipes
-from oryx_marl.cli.console import console, errors
+from oryx_marl import recipes, registry
+from oryx_marl.cli.console import console, errors, say
 from oryx_marl.data import catalog, subsample, vault
 from oryx_marl.data import view as views
 from oryx_marl.data.sources import base
-from oryx_marl.data.sources.base import Options
 from oryx_marl.errors import OryxError
 from oryx_marl.progress import counting
+from oryx_marl.types import Spec
+
+
+def _to_flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _flags() -> type:
+    """The options of all importers, and the old names of some, as flags.
+
+    Which of them a source takes is told once its kind is known. Those of installed plug-ins, which
+    are not imported before they are asked for, are given by --mapping.
+    """
+    kinds = [kind for kind in base.names() if kind not in registry.installed(base.PACKAGE)]
+    declared = dict.fromkeys(base.options_of(kind) for kind in kinds)
+    own = [one for one in declared if not any(one in each.__mro__[1:] for each in declared)]
+    entries = {entry.name: entry for each in declared for entry in fields(each)}
+    old = []
+    for name, new in base.RENAMED.items():
+        told = tyro.conf.arg(help=f"Old name of {_to_flag(new)}.")
+        old.append((name, Annotated[entries[new].type, told], entries[new].default))
+    return make_dataclass("ImportFlags", old, bases=tuple(own), frozen=True)
 
 
 @dataclass(frozen=True)
 class DataImport:
     """Bring logs from elsewhere: tables, arrays, Minari, Vaults.
 
-    The kind of the source is found out from its name and content. Columns with usual names
-    (episode, step, agent, obs or obs_*, action, reward, terminal ...) need no flag.
+    The kind of the source is inferred from its name and content. Columns with usual names
+    (episode, step, agent, obs or obs_*, action, reward, terminal, action_mask ...) need no flag.
+
+    A wide table has one row per step and columns of each agent's own. Name the agents, and columns
+    by patterns, in which {agent} stands for the name of each; what is shared has none:
+    oryx data import log.csv depot/one --kind wide --agents red blue --observation {agent}_x
+    {agent}_y --action {agent}_order --reward income.
     """
 
     source: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SOURCE")]
     """File or folder."""
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
     """Name of the new dataset, such as depot/week-12."""
-    columns: Options = field(default_factory=Options)
+    columns: Annotated[Any, tyro.conf.arg(constructor_factory=_flags)]
     mapping: Path | None = None
     """TOML file with the flags that name columns and kinds, instead of the flags."""
     kind: str | None = None
-    """Kind of the source: table, pymarl, flat, minari, og_marl."""
+    """Kind of the source: table, jsonl, wide, pymarl, flat, minari, og_marl."""
     root: Path | None = None
     """Folder that holds datasets (default: $ORYX_DATA, or datasets/ here)."""
 
     def run(self) -> None:
-        options = self.columns
-        if self.mapping is not None:
-            if options != Options():
-                raise OryxError("give either --mapping or flags that name columns, not both")
-            options = base.read_options(self.mapping)
+        told = {
+            entry.name: getattr(self.columns, entry.name)
+            for entry in fields(self.columns)
+            if getattr(self.columns, entry.name) != entry.default
+        }
+        kind = base.find(self.source, self.kind)
+        if self.mapping is None:
+            options = base.make_options(kind, told, spell=_to_flag)
+        elif told:
+            raise OryxError("give either --mapping or flags that name columns, not both")
+        else:
+            options = base.read_options(kind, self.mapping)
         folder = catalog.new_folder(self.name, self.root)
         with counting("importing", "steps", errors) as report:
-            parts = base.read(self.source, self.name, options, self.kind)
+            parts = base.read(self.source, self.name, options, kind)
             vault.write_parts(base.watched(parts, report), folder)
         stored = vault.describe(folder)
-        spec = stored["spec"]
-        console.print(
-            f"imported {stored['rows']:,} steps of {len(spec['agents'])} agents into {folder}",
-            highlight=False,
-            soft_wrap=True,
-        )
+        spec = Spec.from_dict(stored["spec"])
+        say(f"imported {stored['rows']:,} steps of {spec.num_agents} agents into {folder}")
         for line in _remarks(stored):
-            console.print(line, highlight=False, soft_wrap=True)
+            say(line)
+        if spec.action.kind == "box":
+            from oryx_marl import api  # only here: all algorithms are imported
+
+            say(f"caution: {api.caution_on(spec)}")
         for what, command in (("check it", "check"), ("look at it", "info")):
-            line = f"{what}: oryx data {command} {folder}"
-            console.print(line, highlight=False, soft_wrap=True)
+            say(f"{what}: oryx data {command} {folder}")
 
 
 def _remarks(stored: dict[str, Any]) -> list[str]:
-    """What was found out rather than told."""
+    """What was inferred rather than told."""
     spec, origin = stored["spec"], stored["origin"]
     action = spec["action"]
     what = f"{action['size']} actions" if action["kind"] == "discrete" else "continuous actions"
@@ -71,6 +103,10 @@ def _remarks(stored: dict[str, Any]) -> list[str]:
     lines = [f"{what}, {seen} features, {rewards} rewards"]
     if words := origin.get("action_names"):
         lines.append("actions: " + ", ".join(f"{i} {word}" for i, word in enumerate(words)))
+    if "columns" in origin and "agent" not in origin["columns"]:
+        lines.append("no column is known as the agent: all rows are those of one (--agent COLUMN)")
+    if count := origin.get("num_files"):
+        lines.append(f"{count} files, from {origin['files'][0]} on")
     if count := origin.get("timeouts_not_terminal"):
         lines.append(
             f"{count} episodes of {origin['time_limit']} steps count as cut off by the clock, not "

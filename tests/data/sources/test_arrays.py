@@ -46,8 +46,8 @@ def test_pymarl(container: str, tmp_path: Path) -> None:
 
 def test_the_clock_can_be_told(tmp_path: Path) -> None:
     path = store(pymarl_batch(), tmp_path, "npz")
-    assert read(path, Options(time_limit=0)).terminals[:, 0].tolist() == [0, 0, 1, 0, 1]
-    assert read(path, Options(time_limit=2)).terminals[:, 0].tolist() == [0, 0, 1, 0, 0]
+    assert read(path, pymarl.Options(time_limit=0)).terminals[:, 0].tolist() == [0, 0, 1, 0, 1]
+    assert read(path, pymarl.Options(time_limit=2)).terminals[:, 0].tolist() == [0, 0, 1, 0, 0]
 
 
 def test_pymarl_without_filled_or_final_step(tmp_path: Path) -> None:
@@ -62,6 +62,51 @@ def test_pymarl_without_filled_or_final_step(tmp_path: Path) -> None:
     dataset = read(store(counted, tmp_path / "b", "npz"))  # counts actions, nothing more
     assert dataset.episode_lengths.tolist() == [3, 2]
     assert dataset.final_observations is None
+
+
+def make_folder(folder: Path, batches: dict[str, dict[str, np.ndarray]]) -> Path:
+    """A folder of PyMARL's files, each with its batch."""
+    folder.mkdir()
+    for name, batch in batches.items():
+        (folder.parent / "made").mkdir()
+        made = store(batch, folder.parent / "made", name.rpartition(".")[2])
+        made.rename(folder / name)
+        made.parent.rmdir()
+    return folder
+
+
+def test_a_folder_of_parts_is_one_dataset(tmp_path: Path) -> None:
+    """In their natural order; parts may be padded to different lengths."""
+    long, short = pymarl_batch((3, 2), 3), pymarl_batch((2, 1, 2), 2)
+    last = {**pymarl_batch((1,)), "obs": np.ones((1, 4, 2, 3), np.float32)}
+    parts = {"run_10.npz": last, "run_9.h5": short, "run_1.npz": long}
+    path = make_folder(tmp_path / "parts", parts)
+    (path / "notes.txt").write_text("not a part")
+    assert base.find(path) == "pymarl"
+    dataset = read(path)
+    assert dataset.episode_lengths.tolist() == [3, 2, 2, 1, 2, 1]
+    np.testing.assert_array_equal(dataset.observations[5:7], short["obs"][0, :2])
+    assert (dataset.observations[-1] == 1).all()
+    assert dataset.origin["files"] == ["run_1.npz", "run_9.h5", "run_10.npz"]
+    # The clock is that of all parts: only the first episode reaches it.
+    assert dataset.truncations[:, 0].tolist() == [0, 0, 1, *[0] * 8]
+    assert dataset.origin["timeouts_not_terminal"] == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"obs": np.ones((2, 4, 2, 5), np.float32)}, r"b\.npz .*observations: \(2, 5\) against"),
+        ({"state": None}, r"b\.npz .*a\.npz in state: not there against \(5,\)"),
+        ({"filled": (np.arange(4) < [[3], [2]])[..., None]}, "steps after the last action: 0"),
+        ({"reward": np.zeros((2, 9, 1))}, r"b\.npz cannot be imported: rewards has shape"),
+    ],
+)
+def test_parts_that_differ_are_named(change: Any, message: str, tmp_path: Path) -> None:
+    other = {key: v for key, v in {**pymarl_batch(), **change}.items() if v is not None}
+    path = make_folder(tmp_path / "parts", {"a.npz": pymarl_batch(), "b.npz": other})
+    with pytest.raises(OryxError, match=message):
+        read(path)
 
 
 @pytest.mark.parametrize(
@@ -174,6 +219,19 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 10}))
     with pytest.raises(OryxError, match="more than there is space for"):
         read(path)
+
+
+def test_options_that_a_source_does_not_take_are_refused(tmp_path: Path) -> None:
+    path = store(pymarl_batch(), tmp_path, "npz")
+    message = "a source of kind 'pymarl' takes no reward; it takes: time_limit, action_kind"
+    with pytest.raises(OryxError, match=message):
+        base.make_options(base.find(path), {"reward": "gain"})
+    with pytest.raises(OryxError, match=r"of kind 'pymarl', but the options are those of.*flat"):
+        read(path, flat.Options())
+    assert pymarl.Options(time_limit=3) == base.make_options("pymarl", {"time_limit": 3})
+    for values in ({"time_limit": True}, {"time_limit": "3"}, {"action_kind": "round"}):
+        with pytest.raises(OryxError, match="is not understood"):
+            base.make_options("pymarl", values)
 
 
 def test_the_kind_can_be_told(tmp_path: Path) -> None:

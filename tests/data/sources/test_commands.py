@@ -4,10 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from foreign_files import pymarl_batch
 
+import oryx_marl as oryx
 from oryx_marl.cli import main as cli
 from oryx_marl.data import catalog
+from oryx_marl.errors import OryxWarning
 
 LOG = "episode,step,agent,obs_0,action,reward\n1,0,a,1,0,1\n1,1,a,2,1,1\n2,0,a,3,1,0\n"
 
@@ -66,6 +70,72 @@ def test_flags_and_a_mapping_exclude_each_other(capsys: pytest.CaptureFixture[st
     cli.main(["data", "import", "log.csv", "a/b", "--mapping", "m.toml"])
     both = ["data", "import", "log.csv", "a/c", "--mapping", "m.toml", "--action", "action"]
     assert "not both" in refused(both, capsys)
+
+
+def test_flags_that_a_source_does_not_take_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez("batch.npz", **pymarl_batch())
+    message = refused(["data", "import", "batch.npz", "a/b", "--reward", "gain"], capsys)
+    assert "kind 'pymarl' takes no --reward; it takes: --time-limit, --action-kind" in message
+    Path("m.toml").write_text('reward = "gain"\n')
+    message = refused(["data", "import", "batch.npz", "a/b", "--mapping", "m.toml"], capsys)
+    assert "the mapping m.toml: a source of kind 'pymarl' takes no reward" in message
+
+
+def test_old_flags_work_with_a_hint() -> None:
+    header = "episode,step,agent,obs_0,action,reward,ok,here\n"
+    Path("log.csv").write_text(header + "1,0,a,1,0,1,1 1,1\n")
+    old = ["--legal", "ok", "--present", "here"]
+    with pytest.warns(OryxWarning) as hints:
+        cli.main(["data", "import", "log.csv", "a/b", *old])
+    told = {str(hint.message) for hint in hints}
+    assert told == {"--legal is now called --action-mask", "--present is now called --agent-mask"}
+    dataset = catalog.open("a/b")
+    assert dataset.action_mask is not None
+    assert dataset.agent_mask is not None
+
+
+def test_a_wide_table_and_one_without_agents(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("wide.csv").write_text("episode,step,red_x,blue_x,do_red,do_blue,reward\n1,0,1,2,0,1,3\n")
+    flags = ["--kind", "wide", "--observation", "{agent}_x", "--action", "do_{agent}"]
+    cli.main(["data", "import", "wide.csv", "depot/wide", *flags])
+    assert "imported 1 steps of 2 agents" in capsys.readouterr().out
+    Path("one.csv").write_text("episode,step,x,action,reward\n1,0,1,0,3\n")
+    cli.main(["data", "import", "one.csv", "depot/one", "--observation", "x"])
+    assert "no column is known as the agent: all rows are those of one" in capsys.readouterr().out
+
+
+def test_continuous_actions_come_with_a_caution(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of all algorithms, those that would refuse such data are left out."""
+    cli.main(["data", "import", "log.csv", "a/discrete"])
+    assert "caution" not in capsys.readouterr().out
+    Path("box.csv").write_text(LOG.replace(",a,1,0,", ",a,1,0.5,"))
+    caution = "the actions are continuous; of the offline algorithms only bc can learn them"
+    cli.main(["data", "import", "box.csv", "a/box"])
+    assert f"caution: {caution}" in capsys.readouterr().out
+    with pytest.warns(OryxWarning, match=caution):
+        oryx.import_log("box.csv", "a/again")
+
+
+def test_a_plug_in_declares_its_own_options(own_plugins, capsys) -> None:
+    """They are flags like those of the package, and no other source takes them."""
+    Path("mine.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from oryx_marl.data.sources import base, table\n"
+        "@dataclass(frozen=True)\n"
+        "class Options(base.Options):\n"
+        "    depot: str = 'north'\n"
+        "def recognises(path): return path.suffix == '.depot'\n"
+        "def read(path, name, options):\n"
+        "    assert options.depot == 'south'\n"
+        "    return table.read(path, name, table.Options())\n"
+    )
+    Path("log.csv").rename("log.depot")
+    mine = ["--plugin", "mine.py", "data", "import", "log.depot"]
+    cli.main([*mine, "a/b", "--depot", "south"])
+    assert catalog.open("a/b").origin["options"] == {"depot": "south"}
+    assert "kind 'mine' takes no --reward; it takes: --time-limit, --depot" in refused(
+        [*mine, "a/c", "--reward", "gain"], capsys
+    )
 
 
 def test_a_failed_export_leaves_nothing(monkeypatch: pytest.MonkeyPatch, capsys) -> None:

@@ -120,7 +120,7 @@ def peak_bytes() -> int:
 
 def import_it(source: Path, target: Path) -> None:
     if source.suffix == ".toml":
-        base.read_options(source)
+        base.read_options("table", source)
     else:
         vault.read(vault.write_parts(base.read(source, "a/b"), target))
 

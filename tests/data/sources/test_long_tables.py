@@ -12,8 +12,8 @@ import pytest
 from oryx_marl.data import vault
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.sources import base
-from oryx_marl.data.sources.base import Options
-from oryx_marl.errors import OryxError
+from oryx_marl.data.sources.table import Options
+from oryx_marl.errors import OryxError, OryxWarning
 
 HEADER = "episode,step,agent,obs_0,obs_1,action,reward,terminal\n"
 
@@ -101,11 +101,11 @@ def test_names_by_flags_and_by_toml(write, tmp_path: Path) -> None:
         'action = "order"\nreward = "pay"\nagents = ["B", "A"]\n'
         'action_names = ["wait", "drive", "rest"]\n'
     )
-    assert base.read_options(toml) == told
-    with pytest.raises(OryxError, match="unknown entries speed"):
-        base.make_options({"speed": "x"}, toml)
-    with pytest.raises(OryxError, match="agents = 3, which is not understood"):
-        base.make_options({"agents": 3}, toml)
+    assert base.read_options("table", toml) == told
+    with pytest.raises(OryxError, match=r"kind 'table' takes no speed; it takes: .*reward"):
+        base.make_options("table", {"speed": "x"})
+    with pytest.raises(OryxError, match="agents = 3 is not understood"):
+        base.make_options("table", {"agents": 3})
 
 
 @pytest.mark.parametrize("cell", ["[1, 0.5]", "1 0.5", "1;0.5", "(1,0.5)"])
@@ -231,6 +231,34 @@ def test_unknown_columns_are_asked_for(write) -> None:
         )
 
 
+def test_without_a_column_of_agents_there_is_one(write) -> None:
+    header = "episode,step,obs_0,action,reward\n"
+    dataset = read(write(header + "1,0,1,0,3\n1,1,2,1,4\n"))
+    assert dataset.spec.agents == ("agent_0",)
+    assert dataset.observations.tolist() == [[[1]], [[2]]]
+    assert dataset.rewards.tolist() == [[3], [4]]
+    assert "agent" not in dataset.origin["columns"]
+    named = read(write(header + "1,0,1,0,3\n"), Options(agents=("drone",)))
+    assert named.spec.agents == ("drone",)
+    with pytest.raises(OryxError, match=r"row 2 .*no column is known as the agent.*--agent COLUMN"):
+        read(write(header + "1,0,1,0,3\n1,0,2,1,4\n"))
+    with pytest.raises(OryxError, match=r"--agents names 2 agents.*--agent COLUMN, or --kind wide"):
+        read(write(header + "1,0,1,0,3\n"), Options(agents=("a", "b")))
+
+
+@pytest.mark.parametrize("mask", ["action_mask", "legal", "avail_actions"])
+@pytest.mark.parametrize("here", ["agent_mask", "present"])
+def test_masks_by_their_new_and_old_names(write, mask: str, here: str) -> None:
+    header = f"episode,step,agent,obs_0,action,reward,{mask},{here}\n"
+    dataset = read(write(header + "1,0,a,1,0,1,1 0,1\n"))
+    assert dataset.action_mask is not None
+    assert dataset.action_mask.tolist() == [[[True, False]]]
+    assert dataset.agent_mask is not None
+    with pytest.warns(OryxWarning, match="legal is now called action_mask"):
+        told = base.make_options("table", {"legal": mask})
+    assert told == Options(action_mask=(mask,))
+
+
 def test_lists_of_the_wrong_length(tmp_path: Path) -> None:
     columns = {
         "episode": [1, 1],
@@ -251,7 +279,7 @@ LENGTH, AGENTS = 20, 2
 @pytest.fixture
 def write_long(tmp_path: Path, monkeypatch):
     """Writes a table of so many episodes, which is read in blocks of 2,000 bytes."""
-    for module in ("_csv", "table"):
+    for module in ("_csv", "_parquet", "_json_lines"):
         monkeypatch.setattr(f"oryx_marl.data.sources.{module}.BLOCK_BYTES", 2_000)
 
     def write_long(suffix: str, episodes: int) -> Path:

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from oryx_marl.data.sources.base import Options, require
+from oryx_marl.data.sources.base import ActionOptions, require
 from oryx_marl.errors import OryxError
 
+Columns = dict[str, tuple[str, ...]]
+"""The columns of each meaning."""
 USUAL = {
     "episode": ("episode", "episode_id", "ep"),
     "step": ("step", "timestep", "t", "time"),
@@ -23,9 +25,47 @@ USUAL = {
     "agent_mask": ("agent_mask", "present"),
 }
 """What columns are called where nothing else is said."""
-NEEDED = ("episode", "step", "agent", "observation", "action", "reward")
+NEEDED = ("episode", "step", "observation", "action", "reward")
 VECTORS = ("observation", "action", "action_mask", "state")
+WITHIN = ("_", ".")
+"""What stands between the name of several columns and that of each: obs_x, or obs.x of JSON."""
 TRUE, FALSE = ("1", "true", "t", "yes", "y", "1.0"), ("0", "false", "f", "no", "n", "0.0", "")
+
+
+@dataclass(frozen=True)
+class ColumnOptions(ActionOptions):
+    """What can be told about tables of any kind; what is not told is inferred.
+
+    Each of the first fields names a column, or several; the name `obs` also stands for all columns
+    that begin with `obs_`.
+    """
+
+    episode: str | None = None
+    """Column that tells episodes apart."""
+    step: str | None = None
+    """Column that orders the steps of an episode: a number or a time."""
+    observation: tuple[str, ...] = ()
+    """What the agent saw: columns, or one column with a list in each cell."""
+    action: tuple[str, ...] = ()
+    """What it did: a number or a word, or several numbers."""
+    reward: str | None = None
+    """What it got for it."""
+    terminal: str | None = None
+    """Whether the task ended after this step."""
+    truncated: str | None = None
+    """Whether the recording ended after this step, although the task would have gone on."""
+    action_mask: tuple[str, ...] = ()
+    """Which actions were available: 0 or 1 for each."""
+    state: tuple[str, ...] = ()
+    """Global state, if there is one."""
+    agent_mask: str | None = None
+    """Whether the agent took part in this step."""
+    agents: tuple[str, ...] = ()
+    """The agents in their order (default: by name)."""
+    action_names: tuple[str, ...] = ()
+    """Words for the actions in the order of their ids (default: by alphabet)."""
+    sort: bool = False
+    """Bring the rows of each episode together first, in memory."""
 
 
 @dataclass(frozen=True)
@@ -39,37 +79,63 @@ class Cells:
     """They stand in one column, so that a row has all or a wrong number of them."""
 
 
-def resolve(columns: Sequence[str], options: Options) -> dict[str, tuple[str, ...]]:
+def names_told(options: ColumnOptions, meaning: str) -> tuple[str, ...]:
+    """The names that a user gave for a meaning."""
+    told: str | tuple[str, ...] = getattr(options, meaning, None) or ()
+    return (told,) if isinstance(told, str) else told
+
+
+def resolve(columns: Sequence[str], options: ColumnOptions) -> Columns:
     """The columns of each meaning that is there: those told, and others by their usual names."""
-    found: dict[str, tuple[str, ...]] = {}
+    found: Columns = {}
     for meaning in USUAL:
-        told = getattr(options, meaning) or ()
-        names = (told,) if isinstance(told, str) else told
+        names = names_told(options, meaning)
+        if pattern := next((name for name in names if "{agent}" in name), None):
+            raise OryxError(
+                f"{pattern} names a column for each agent; say that it is a wide table: --kind wide"
+            )
         if names:
             found[meaning] = tuple(one for name in names for one in _told(name, columns, meaning))
     taken = {name for names in found.values() for name in names}
     rest = [name for name in columns if name not in taken]
     for meaning, usual in USUAL.items():
-        known = [name for name in usual if _matches(name, rest, meaning)]
+        known = [name for name in usual if matches(name, rest, meaning)]
         if meaning in found or not known:
             continue
         if len(known) > 1:
             raise OryxError(
                 f"the columns {' and '.join(known)} could both be the {meaning}; "
-                f"say which: --{meaning} {known[0]}"
+                f"say which: {to_flag(meaning)} {known[0]}"
             )
-        found[meaning] = _matches(known[0], rest, meaning)
-    _require_columns(found, columns)
+        found[meaning] = matches(known[0], rest, meaning)
+    require_columns(found, columns)
     return found
 
 
-def _require_columns(found: dict[str, tuple[str, ...]], columns: Sequence[str]) -> None:
+def all_names(layouts: Sequence[Columns]) -> list[str]:
+    """The columns of several layouts, each once."""
+    names = (name for layout in layouts for found in layout.values() for name in found)
+    return list(dict.fromkeys(names))
+
+
+def to_flag(meaning: str) -> str:
+    """The flag that names the columns of a meaning."""
+    return f"--{meaning.replace('_', '-')}"
+
+
+def listed(columns: Sequence[str]) -> str:
+    """The names of columns, as far as one wants to read them."""
+    return f"{', '.join(columns[:40])}{' ...' if len(columns) > 40 else ''}"
+
+
+def require_columns(found: Columns, columns: Sequence[str]) -> None:
     """Raises unless all that is needed is there, and no column has two meanings."""
     for meaning in NEEDED:
         if meaning not in found:
             raise OryxError(
-                f"no column is known as the {meaning}; say which: --{meaning} COLUMN. The columns "
-                f"are: {', '.join(columns[:40])}{' ...' if len(columns) > 40 else ''}"
+                f"no column is known as the {meaning}; say which: {to_flag(meaning)} COLUMN. (Has "
+                "each agent columns of its own? --kind wide.) The columns are: "
+                f"{listed(columns)}"
             )
     owners: dict[str, str] = {}
     for meaning, names in found.items():
@@ -80,24 +146,29 @@ def _require_columns(found: dict[str, tuple[str, ...]], columns: Sequence[str]) 
 
 def _told(name: str, columns: Sequence[str], meaning: str) -> tuple[str, ...]:
     """The columns that a user means by a name."""
-    if found := _matches(name, columns, meaning):
+    if found := matches(name, columns, meaning):
         return found
     raise OryxError(
-        f"there is no column {name} for the {meaning}; the columns are: {', '.join(columns[:40])}"
+        f"there is no column {name} for the {meaning}; the columns are: {listed(columns)}"
     )
 
 
-def _matches(name: str, columns: Sequence[str], meaning: str) -> tuple[str, ...]:
-    """The column of a name, or those that begin with it and `_`; but action_mask is no action."""
+def matches(
+    name: str, columns: Sequence[str], meaning: str, others: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """The column of a name, or those that begin with it and `_`; but action_mask is no action.
+
+    `others` are names that begin so and mean something else, beside the usual ones.
+    """
     if name in columns:
         return (name,)
     if meaning not in VECTORS:
         return ()
-    others = tuple(
-        other for usual in USUAL.values() for other in usual if other.startswith(f"{name}_")
-    )
-    begins = [column for column in columns if column.startswith(f"{name}_")]
-    return tuple(column for column in begins if not column.startswith(others))
+    begin = tuple(f"{name}{mark}" for mark in WITHIN)
+    usual = (other for names in USUAL.values() for other in names)
+    apart = tuple(other for other in (*usual, *others) if other.startswith(begin))
+    begins = [column for column in columns if column.startswith(begin)]
+    return tuple(column for column in begins if not column.startswith(apart))
 
 
 def read_texts(column: Any) -> Any:

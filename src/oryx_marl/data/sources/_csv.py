@@ -1,10 +1,10 @@
 """CSV files as a stream of Arrow tables, in which every column has one type from start to end."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from oryx_marl.data.sources._columns import VECTORS, parse_lists
+from oryx_marl.data.sources._columns import VECTORS, Columns, all_names, parse_lists
 from oryx_marl.data.sources.base import require
 from oryx_marl.errors import OryxError
 
@@ -16,30 +16,36 @@ KINDS = ("ids", "numbers", "lists", "words")
 """What a single column of actions can be, the narrowest first."""
 
 
-def read_header(path: Path) -> list[str]:
-    """Names of the columns."""
-    with _open(path, []) as reader:
-        return list(reader.schema.names)
+class CsvFile:
+    """A CSV file; its blocks have numbers where they must be, and texts where anything may be."""
 
+    metadata = None
 
-def read_csv(path: Path, columns: dict[str, tuple[str, ...]]) -> Iterator[Any]:
-    """The table, block by block: numbers where they must be, and texts where anything may be."""
-    pa = require("pyarrow")
-    wanted = {name: pa.string() for found in columns.values() for name in found}
-    for meaning in ("reward", *VECTORS):
-        names = columns.get(meaning, ())
-        if meaning == "reward" or (len(names) > 1 and meaning != "action_mask"):
-            wanted.update(dict.fromkeys(names, pa.float32()))
-    del wanted[columns["step"][0]]  # numbers or times: as its first block has them
-    acted = columns["action"]
-    kind = _guess(path, acted[0]) if len(acted) == 1 else ""
-    with _open(path, [name for found in columns.values() for name in found], wanted) as reader:
-        for batch in reader:
-            table = pa.Table.from_batches([batch])
-            if kind:
-                parsed = _parse(table[acted[0]], kind)
-                table = table.set_column(table.column_names.index(acted[0]), acted[0], parsed)
-            yield table
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with _open(path, []) as reader:
+            self.names: list[str] = list(reader.schema.names)
+
+    def batches(self, layouts: Sequence[Columns]) -> Iterator[Any]:
+        """The columns of all layouts (one for each agent of a wide table), block by block."""
+        pa = require("pyarrow")
+        wanted = {name: pa.string() for name in all_names(layouts)}
+        for meaning in ("reward", *VECTORS):
+            groups = [each[meaning] for each in layouts if meaning in each]
+            is_several = meaning != "action_mask" and any(len(names) > 1 for names in groups)
+            if meaning == "reward" or is_several:
+                wanted.update({name: pa.float32() for names in groups for name in names})
+        del wanted[layouts[0]["step"][0]]  # numbers or times: as its first block has them
+        acted = [each["action"][0] for each in layouts if len(each["action"]) == 1]
+        acted = acted if len(acted) == len(layouts) else []
+        kind = KINDS[max((_guess(self._path, name) for name in set(acted)), default=0)]
+        with _open(self._path, all_names(layouts), wanted) as reader:
+            for batch in reader:
+                table = pa.Table.from_batches([batch])
+                for name in acted:
+                    parsed = _parse(table[name], kind)
+                    table = table.set_column(table.column_names.index(name), name, parsed)
+                yield table
 
 
 def _open(path: Path, columns: list[str], types: dict[str, Any] | None = None) -> Any:
@@ -62,8 +68,8 @@ def _find_delimiter(path: Path) -> str:
     return max(",;\t|", key=line.count)
 
 
-def _guess(path: Path, name: str) -> str:
-    """The narrowest kind that all cells of a column are."""
+def _guess(path: Path, name: str) -> int:
+    """The narrowest of KINDS that all cells of a column are."""
     pa, compute = require("pyarrow"), require("pyarrow.compute")
     found = 0
     with _open(path, [name], {name: pa.string()}) as reader:
@@ -75,7 +81,7 @@ def _guess(path: Path, name: str) -> str:
                     break
                 except (pa.ArrowInvalid, OryxError):
                     found += 1
-    return KINDS[found]
+    return found
 
 
 def _parse(column: Any, kind: str) -> Any:

@@ -8,6 +8,7 @@ import numpy as np
 from oryx_marl.data._derive import ActionKind
 from oryx_marl.data.sources._columns import (
     Cells,
+    Columns,
     read_flags,
     read_order,
     read_scalars,
@@ -17,7 +18,10 @@ from oryx_marl.data.sources._columns import (
 from oryx_marl.data.sources.base import require
 from oryx_marl.errors import OryxError
 
-Columns = dict[str, tuple[str, ...]]
+ALONE = "agent_0"
+"""The agent of a table that has no column of agents."""
+FILE_ROW = "row in the file"
+"""Column that says where a row stands, where rows of the file and of the table are not the same."""
 
 
 @dataclass(frozen=True)
@@ -40,17 +44,26 @@ class Frame:
     cells: dict[str, Cells]
     words: Any = None
     """[n] actions that are words, not numbers."""
+    has_agents: bool = True
+    """There is a column of agents."""
+    file_rows: np.ndarray | None = None
+    """[n] numbers of the rows in the file, where they are not counted from the first."""
 
     @property
     def num_steps(self) -> int:
         return int(self.row.max()) + 1
 
+    def number(self, row: int) -> int:
+        """Which row of the file it is."""
+        return self.first_row + row if self.file_rows is None else int(self.file_rows[row])
+
     def place(self, row: int) -> str:
         """Where a row stands, in words."""
         step = self.row[row]
+        number = self.number(row)
         episode = int(np.searchsorted(self.starts, step, side="right")) - 1
         return (
-            f"row {self.first_row + row:,} (episode {self.episode_names[episode]}, step "
+            f"row {number:,} (episode {self.episode_names[episode]}, step "
             f"{int(step - self.starts[episode])} of it, agent {self.agent[row].as_py()})"
         )
 
@@ -69,9 +82,9 @@ class _Steps(NamedTuple):
 def make_frame(table: Any, columns: Columns, first_row: int, kind: ActionKind) -> Frame:
     """Reads the cells of whole episodes."""
     for meaning in ("episode", "agent"):
-        name = columns[meaning][0]
-        if table[name].null_count:
-            raise OryxError(f"column {name} has an empty cell; every row needs an {meaning}")
+        for name in columns.get(meaning, ()):
+            if table[name].null_count:
+                raise OryxError(f"column {name} has an empty cell; every row needs an {meaning}")
     row, starts, names = _number_steps(table, columns)
     cells, words = _read_cells(table, columns, kind)
     if words is None:
@@ -84,7 +97,7 @@ def make_frame(table: Any, columns: Columns, first_row: int, kind: ActionKind) -
     is_after_end[last] = ~is_acted[last]
     frame = Frame(
         first_row=first_row,
-        agent=read_texts(table[columns["agent"][0]]),
+        agent=_read_agents(table, columns),
         row=row,
         starts=starts,
         episode_names=names,
@@ -92,9 +105,19 @@ def make_frame(table: Any, columns: Columns, first_row: int, kind: ActionKind) -
         has_final=is_after_end[last],
         cells=cells,
         words=words,
+        has_agents="agent" in columns,
+        file_rows=np.asarray(table[FILE_ROW]) if FILE_ROW in table.column_names else None,
     )
     _require_sound(frame, has_action)
     return frame
+
+
+def _read_agents(table: Any, columns: Columns) -> Any:
+    """[n] names."""
+    if "agent" in columns:
+        return read_texts(table[columns["agent"][0]])
+    pa = require("pyarrow")
+    return pa.repeat(pa.scalar(ALONE), table.num_rows)
 
 
 def _number_steps(table: Any, columns: Columns) -> _Steps:
@@ -120,7 +143,7 @@ def _read_cells(
         if meaning in columns:
             cells[meaning] = read_vectors(table, columns[meaning])
     if "action_mask" in columns:
-        cells["action_mask"] = _read_action_mask(table, columns["action_mask"])
+        cells["action_mask"] = _read_mask(table, columns["action_mask"])
     for meaning in ("terminal", "truncated", "agent_mask"):
         if meaning in columns:
             cells[meaning] = read_flags(table[columns[meaning][0]], columns[meaning][0])
@@ -153,8 +176,8 @@ def _read_actions(
     return None, cells
 
 
-def _read_action_mask(table: Any, names: tuple[str, ...]) -> Cells:
-    """Which actions were possible, [n, A]."""
+def _read_mask(table: Any, names: tuple[str, ...]) -> Cells:
+    """Which actions were available, [n, A]."""
     pa = require("pyarrow")
     if len(names) == 1 and (
         pa.types.is_nested(table[names[0]].type) or pa.types.is_string(table[names[0]].type)
@@ -174,16 +197,21 @@ def _require_sound(frame: Frame, has_action: np.ndarray) -> None:
     if twice.any():
         odd = int(np.flatnonzero(twice)[0])
         first, second = sorted(int(order[place]) for place in (odd, odd + 1))
-        raise OryxError(
-            f"{frame.place(second)} is there twice, first in row {frame.first_row + first:,}; "
+        hint = (
             "each agent has one row per step"
+            if frame.has_agents
+            else "no column is known as the agent, so there is one row per step. Are there several "
+            "agents? Say which column names them: --agent COLUMN"
+        )
+        raise OryxError(
+            f"{frame.place(second)} is there twice, first in row {frame.number(first):,}; {hint}"
         )
     lengths = np.diff(np.append(frame.starts, frame.num_steps)) - frame.has_final
     if (lengths == 0).any():
         name = frame.episode_names[int(lengths.argmin())]
         raise OryxError(f"episode {name} has no step with an action")
-    agent_mask = frame.cells.get("agent_mask")
-    needed = ~frame.is_final if agent_mask is None else ~frame.is_final & agent_mask.values
+    mask = frame.cells.get("agent_mask")
+    needed = ~frame.is_final if mask is None else ~frame.is_final & mask.values
     for what, valid in (("action", has_action), ("reward", frame.cells["reward"].valid)):
         lacking = needed & ~valid
         if lacking.any():

@@ -7,7 +7,7 @@ import numpy as np
 
 from oryx_marl.data._derive import ActionFacts, to_ids
 from oryx_marl.data.dataset import Dataset
-from oryx_marl.data.sources._frame import Frame
+from oryx_marl.data.sources._frame import ALONE, Frame
 from oryx_marl.data.sources.base import require
 from oryx_marl.errors import OryxError
 from oryx_marl.types import Spec
@@ -47,10 +47,10 @@ class InferredSchema:
                 f"there are more than {MOST_AGENTS:,} agents; is this the column of the agents?"
             )
         self._add_actions(frame)
-        for name in ("action_mask", "state"):
+        for name, size in (("action_mask", "legal_size"), ("state", "state_size")):
             if name in frame.cells:
-                size = max(getattr(self, f"{name}_size"), frame.cells[name].values.shape[1])
-                setattr(self, f"{name}_size", size)
+                here = frame.cells[name].values.shape[1]
+                setattr(self, size, max(getattr(self, size), here))
         self.shared_reward &= _has_shared_rewards(frame)
         self.every_episode_has_final &= bool(frame.has_final.all())
         count = np.bincount(frame.row[~frame.is_final])
@@ -99,7 +99,8 @@ def build(frame: Frame, told: GivenSchema) -> Dataset:
     """The arrays of a frame."""
     compute, pa = require("pyarrow.compute"), require("pyarrow")
     spec = told.spec
-    places = compute.index_in(frame.agent, pa.array(spec.agents, pa.string()))
+    names = pa.array(spec.agents if frame.has_agents else (ALONE,), pa.string())
+    places = compute.index_in(frame.agent, names)
     if places.null_count:
         odd = int(np.flatnonzero(np.asarray(places.is_null()))[0])
         raise OryxError(f"{frame.place(odd)} has an agent that is none of {', '.join(spec.agents)}")

@@ -5,25 +5,29 @@ A module of this package, or a plug-in (see `registry`), is a kind of source if 
     recognises(path) -> bool                             whether a file or folder is of this kind
     read(path, name, options) -> Iterator[Dataset]       its episodes, one part at a time
 
-and one that can be written also has `write(parts, path)`.
+and one that can be written also has `write(parts, path)`. What can be told about such a source is
+declared as a frozen dataclass `Options`, which extends that of this file; every field has a
+default, and becomes a flag of `oryx data import`.
 """
 
 import contextlib
 import importlib
 import os
+import re
 import shutil
 import tomllib
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import oryx_marl
 from oryx_marl import registry
 from oryx_marl.data._derive import ActionKind
 from oryx_marl.data.dataset import Dataset
-from oryx_marl.errors import OryxError
+from oryx_marl.errors import OryxError, OryxWarning
 
 PACKAGE = "data.sources"
 PARTIAL = ".partial"
@@ -31,83 +35,83 @@ PARTIAL = ".partial"
 
 @dataclass(frozen=True)
 class Options:
-    """How a source is to be understood; what is not told is found out.
+    """What every importer takes; each of them declares its own, which extend these."""
 
-    Each of the first fields names a column of a table, or several; the name `obs` also stands for
-    all columns that begin with `obs_`.
-    """
-
-    episode: str | None = None
-    """Column that tells episodes apart."""
-    step: str | None = None
-    """Column that orders the steps of an episode: a number or a time."""
-    agent: str | None = None
-    """Column with the agent's name or number."""
-    observation: tuple[str, ...] = ()
-    """What the agent saw: columns, or one column with a list in each cell."""
-    action: tuple[str, ...] = ()
-    """What it did: a number or a word, or several numbers."""
-    reward: str | None = None
-    """What it got for it."""
-    terminal: str | None = None
-    """Whether the task ended after this step."""
-    truncated: str | None = None
-    """Whether the recording ended after this step, although the task would have gone on."""
-    action_mask: tuple[str, ...] = ()
-    """Which actions were possible: 0 or 1 for each."""
-    state: tuple[str, ...] = ()
-    """Global state, if there is one."""
-    agent_mask: str | None = None
-    """Whether the agent took part in this step."""
-    agents: tuple[str, ...] = ()
-    """The agents in their order (default: by name)."""
-    action_names: tuple[str, ...] = ()
-    """Words for the actions in the order of their ids (default: by alphabet)."""
-    action_kind: ActionKind = "auto"
-    """Kind of the actions, where it is not plain from their numbers."""
-    sort: bool = False
-    """Bring the rows of each episode together first, in memory."""
     time_limit: int | None = None
     """Episodes that end as terminal after so many steps were cut off by the clock: they count as
-    truncated. Default: of a PyMARL file, its longest possible episode; 0: none."""
+    truncated. Default: of PyMARL's files, the longest possible episode; 0: none."""
 
 
-def read_options(path: Path) -> Options:
-    """Options from a TOML file."""
+@dataclass(frozen=True)
+class ActionOptions(Options):
+    """What importers take that infer the action space."""
+
+    action_kind: ActionKind = "auto"
+    """Kind of the actions, where it is not plain from their numbers."""
+
+
+RENAMED = {"action_mask": "action_mask", "agent_mask": "agent_mask"}
+"""Options by their names in version 0.1.0."""
+
+
+def options_of(kind: str) -> type[Options]:
+    """The options that an importer declares; a plug-in that declares none takes those of tables."""
+    declared: type[Options] | None = getattr(_load(kind), "Options", None)
+    return declared or options_of("table")
+
+
+def read_options(kind: str, path: Path) -> Options:
+    """The options of an importer from a TOML file."""
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise OryxError(f"the mapping {path} cannot be read: {error}") from error
-    return make_options(values, path)
+    return make_options(kind, values, f"the mapping {path}: ")
 
 
-def make_options(values: Mapping[str, Any], path: Path) -> Options:
-    """Options from plain values, each of which must be known and of the right type."""
-    default = Options()
-    known = {entry.name: entry for entry in fields(Options)}
-    if unknown := sorted(set(values) - set(known)):
-        raise OryxError(
-            f"the mapping {path} has unknown entries {', '.join(unknown)}; "
-            f"known are {', '.join(known)}"
-        )
+def make_options(
+    kind: str, values: Mapping[str, Any], where: str = "", spell: Callable[[str], str] = str
+) -> Options:
+    """The options of an importer from plain values, each of which it must take.
+
+    Args:
+        where: where the values come from, for messages, such as "the mapping depot.toml: ".
+        spell: how a name is written there, such as `--action-kind` on the command line.
+    """
+    options = options_of(kind)
+    known, types = [entry.name for entry in fields(options)], get_type_hints(options)
     found: dict[str, Any] = {}
     for name, value in values.items():
-        if isinstance(getattr(default, name), tuple):
-            value = (value,) if isinstance(value, str) else value
-            is_right = isinstance(value, list | tuple) and all(isinstance(v, str) for v in value)
-            value = tuple(value) if is_right else value
-        elif name == "sort":
-            is_right = isinstance(value, bool)
-        elif name == "time_limit":
-            is_right = isinstance(value, int) and not isinstance(value, bool)
-        elif name == "action_kind":
-            is_right = value in ("auto", "discrete", "box")
-        else:
-            is_right = isinstance(value, str)
-        if not is_right:
-            raise OryxError(f"the mapping {path} has {name} = {value!r}, which is not understood")
-        found[name] = value
-    return Options(**found)
+        if name in RENAMED and name not in known:
+            new = RENAMED[name]
+            warnings.warn(
+                f"{where}{spell(name)} is now called {spell(new)}", OryxWarning, stacklevel=2
+            )
+            if new in values:
+                raise OryxError(f"{where}{spell(name)} and {spell(new)} are the same; give one")
+            name = new
+        if name not in known:
+            raise OryxError(
+                f"{where}a source of kind '{kind}' takes no {spell(name)}; it takes: "
+                f"{', '.join(map(spell, known))}"
+            )
+        found[name] = _checked(value, types[name], f"{where}{spell(name)} = {value!r}")
+    return options(**found)
+
+
+def _checked(value: Any, hint: Any, what: str) -> Any:
+    """A value of an option's type; a text alone is a list of one, and a list a tuple."""
+    if get_origin(hint) is tuple:
+        value = (value,) if isinstance(value, str) else value
+        is_right = isinstance(value, list | tuple) and all(isinstance(v, str) for v in value)
+        value = tuple(value) if is_right else value
+    elif get_origin(hint) is Literal:
+        is_right = value in get_args(hint)
+    else:
+        is_right = isinstance(value, hint) and (hint is bool or not isinstance(value, bool))
+    if not is_right:
+        raise OryxError(f"{what} is not understood")
+    return value
 
 
 def names() -> list[str]:
@@ -129,9 +133,9 @@ def find(path: Path, kind: str | None = None) -> str:
         if _load(name).recognises(path):
             return name
     raise OryxError(
-        f"{path} is not of a kind that can be imported. Known are: tables (.parquet, .csv), "
-        "arrays (.h5, .npz, a folder of .npy) in the layout of PyMARL or flat, folders of Minari, "
-        "and Vaults; see docs/guides/your-logs.md"
+        f"{path} is not of a kind that can be imported. Known are: tables (.parquet, .csv, "
+        ".jsonl), arrays (.h5, .npz, a folder of .npy, of PyMARL also a folder of .h5 or .npz) in "
+        "the layout of PyMARL or flat, folders of Minari, and Vaults; see docs/guides/your-logs.md"
     )
 
 
@@ -140,10 +144,15 @@ def read(
 ) -> Iterator[Dataset]:
     """The episodes of a source, part by part, labelled with where they come from."""
     kind = find(path, kind)
-    options = options or Options()
+    options = options_of(kind)() if options is None else options
+    if not isinstance(options, options_of(kind)):
+        raise OryxError(
+            f"{path} is of kind '{kind}', but the options are those of another: "
+            f"{type(options).__module__.rpartition('.')[2]}"
+        )
     told = {
         entry.name: getattr(options, entry.name)
-        for entry in fields(Options)
+        for entry in fields(options)
         if getattr(options, entry.name) != entry.default
     }
     with explained(path):
@@ -201,6 +210,12 @@ def require(package: str) -> Any:
             f"this needs the package {package.split('.')[0]}; install it with "
             "pip install 'oryx-marl[sources]'"
         ) from error
+
+
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """So that agent_10 comes after agent_9."""
+    pieces = re.findall(r"\d+|\D+", name)
+    return [(0, int(piece), "") if piece.isdecimal() else (1, 0, piece) for piece in pieces]
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ Episodes are told by `episode_starts` [E], by `episode` [R], or else by the ends
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from oryx_marl.data._derive import Arrays, Derivation, derive_episode_starts, per_agent
 from oryx_marl.data.dataset import Dataset, Shard, split_episodes
 from oryx_marl.data.sources._container import Sliced, has_episode_axis, is_container, open_arrays
-from oryx_marl.data.sources.base import Options, explained
+from oryx_marl.data.sources.base import ActionOptions, explained
 from oryx_marl.errors import OryxError
 
 NAMES = {
@@ -36,6 +37,11 @@ NAMES = {
 """What the arrays may be called."""
 NEEDED = ("observations", "actions", "rewards")
 PART_BYTES = 2**26
+
+
+@dataclass(frozen=True)
+class Options(ActionOptions):
+    """Of flat arrays, which are known by their names."""
 
 
 def recognises(path: Path) -> bool:

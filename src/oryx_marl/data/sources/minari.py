@@ -10,12 +10,14 @@ and state, which it does not know, our export uses `infos`, one entry per action
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from oryx_marl.data.dataset import Dataset, name_in_files
+from oryx_marl.data.sources import base
 from oryx_marl.data.sources._container import open_hdf5, walk_hdf5
 from oryx_marl.data.sources._to_minari import (
     DATA,
@@ -25,12 +27,16 @@ from oryx_marl.data.sources._to_minari import (
     agent_keys,
     write_folder,
 )
-from oryx_marl.data.sources.base import Options
 from oryx_marl.errors import OryxError
 from oryx_marl.types import ActionSpace, Spec
 
 PART_ROWS = 8_192
 MASK = "action_mask"
+
+
+@dataclass(frozen=True)
+class Options(base.Options):
+    """Of folders of Minari: they tell the rest themselves."""
 
 
 def recognises(path: Path) -> bool:

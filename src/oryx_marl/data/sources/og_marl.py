@@ -1,13 +1,19 @@
 """Vaults of flashbax and OG-MARL, with their quirks (see `_foreign.py`), and our own."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from oryx_marl.data import vault, view
 from oryx_marl.data.dataset import Dataset
-from oryx_marl.data.sources.base import Options
+from oryx_marl.data.sources import base
 from oryx_marl.data.vault_view import VaultView
 from oryx_marl.errors import OryxError
+
+
+@dataclass(frozen=True)
+class Options(base.Options):
+    """Of Vaults: they tell the rest themselves."""
 
 
 def recognises(path: Path) -> bool:

@@ -1,12 +1,15 @@
-"""PyMARL's episode batches, `[E, T, ...]`: HDF5, npz, or a folder of npy files.
+"""PyMARL's episode batches, `[E, T, ...]`: HDF5, npz, a folder of npy files, or of several batches.
 
 Episodes are padded to one length; `filled` says what is real. It counts what was seen after the
 last action too, so it has one step more than there are actions. Time-outs are marked as terminated:
-see `Options.time_limit`.
+see `Options.time_limit`. The files of a folder (`part_2.h5` before `part_10.h5`) must have one
+layout, and become one dataset.
 """
 
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ from jaxtyping import Bool, Int
 from oryx_marl.data._derive import Arrays, Derivation
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.sources._container import Sliced, has_episode_axis, is_container, open_arrays
-from oryx_marl.data.sources.base import Options, explained
+from oryx_marl.data.sources.base import ActionOptions, explained, natural
 from oryx_marl.data.sources.flat import PART_BYTES, pick, require_arrays
 from oryx_marl.errors import OryxError
 
@@ -26,39 +29,104 @@ NAMES = {
     "rewards": ("reward", "rewards"),
     "terminals": ("terminated", "terminals", "dones"),
     "filled": ("filled",),
-    "action_mask": ("avail_actions", "legals", "legal"),
+    "action_mask": ("avail_actions", "action_mask", "legals", "legal"),
     "state": ("state",),
 }
 NEEDED = ("observations", "actions", "rewards")
 
 
+@dataclass(frozen=True)
+class Options(ActionOptions):
+    """Of PyMARL's batches, which are known by the names of their arrays."""
+
+
 def recognises(path: Path) -> bool:
-    """Whether there are arrays that begin with episodes and steps."""
-    if not is_container(path):
+    """Whether arrays begin with episodes and steps, in a file or the first of a folder."""
+    files = _find_files(path)
+    if not files:
         return False
-    with explained(path), open_arrays(path) as arrays:
+    with explained(files[0]), open_arrays(files[0]) as arrays:
         return has_episode_axis(arrays)
 
 
 def read(path: Path, name: str, options: Options) -> Iterator[Dataset]:
-    """The episodes, in parts of about 64 MiB."""
-    with open_arrays(path) as arrays:
+    """The episodes of all files in their order, in parts of about 64 MiB."""
+    files = _find_files(path) or [path]
+    origin: dict[str, Any] = {}
+    if len(files) > 1:
+        origin |= {"files": [file.name for file in files[:50]], "num_files": len(files)}
+    derivation = Derivation(name, origin, options.action_kind)
+    longest, terminal_lengths, first = 0, [], None
+    for file in files:
+        with _open_batch(file) as (found, lengths):
+            first = first or (file.name, _layout(found))
+            _require_same_layout(*first, _layout(found))
+            longest = max(longest, _longest(found))
+            terminal_lengths.append(lengths[_terminated_at(found, lengths - 1)])
+            for chunk in _chunks(found, len(lengths)):
+                derivation.add(_flatten(found, chunk, lengths[chunk], 0))
+    limit = longest if options.time_limit is None else options.time_limit
+    timeouts = int((np.concatenate(terminal_lengths) == limit).sum())
+    origin |= {"time_limit": limit, "timeouts_not_terminal": timeouts}
+    for file in files:
+        with _open_batch(file) as (found, lengths):
+            for chunk in _chunks(found, len(lengths)):
+                starts = np.append(0, np.cumsum(lengths[chunk])[:-1])
+                yield derivation.finish(_flatten(found, chunk, lengths[chunk], limit), starts)
+
+
+def _find_files(path: Path) -> list[Path]:
+    """The file itself, a folder of npy files, or the files of a folder in their natural order."""
+    if is_container(path):
+        return [path]
+    if not path.is_dir():
+        return []
+    files = sorted((file for file in path.iterdir() if is_container(file)), key=_by_name)
+    for file in files:
+        if file.is_symlink():
+            raise OryxError(f"{file} is a link, which is not followed; copy it here")
+    return files
+
+
+def _by_name(file: Path) -> list[tuple[int, int, str]]:
+    return natural(file.name)
+
+
+@contextmanager
+def _open_batch(file: Path) -> Iterator[tuple[dict[str, Sliced], Int[np.ndarray, "E"]]]:
+    """The arrays of a file by our names, and the lengths of its episodes; faults name the file."""
+    with explained(file), open_arrays(file) as arrays:
         found = pick(arrays, NAMES)
         require_arrays(found, arrays, NEEDED)
         _require_axes(found)
-        lengths = _episode_lengths(found)
-        limit = _longest(found) if options.time_limit is None else options.time_limit
-        timeouts = int(((lengths == limit) & _terminated_at(found, lengths - 1)).sum())
-        origin: dict[str, Any] = {"time_limit": limit, "timeouts_not_terminal": timeouts}
-        derivation = Derivation(name, origin, options.action_kind)
-        size = sum(math.prod(array.shape[1:]) * array.dtype.itemsize for array in found.values())
-        count = max(1, PART_BYTES // max(size, 1))
-        chunks = [slice(at, at + count) for at in range(0, len(lengths), count)]
-        for chunk in chunks:
-            derivation.add(_flatten(found, chunk, lengths[chunk], limit))
-        for chunk in chunks:
-            starts = np.append(0, np.cumsum(lengths[chunk])[:-1])
-            yield derivation.finish(_flatten(found, chunk, lengths[chunk], limit), starts)
+        yield found, _episode_lengths(found)
+
+
+def _layout(found: Mapping[str, Sliced]) -> dict[str, tuple[int, ...] | int]:
+    """What all files of a folder have in common: the arrays, and their axes but episodes, steps."""
+    shapes: dict[str, tuple[int, ...] | int] = {
+        key: tuple(array.shape[2:]) for key, array in found.items()
+    }
+    return {**shapes, "steps after the last action": _has_extra_step(found)}
+
+
+def _require_same_layout(
+    first: str, expected: dict[str, tuple[int, ...] | int], layout: dict[str, tuple[int, ...] | int]
+) -> None:
+    """Raises unless a file looks like the first of its folder."""
+    for key in {**expected, **layout}:
+        if expected.get(key) != layout.get(key):
+            raise OryxError(
+                f"it differs from {first} in {key}: {layout.get(key, 'not there')} against "
+                f"{expected.get(key, 'not there')}; import folders of one layout only"
+            )
+
+
+def _chunks(found: Mapping[str, Sliced], episodes: int) -> list[slice]:
+    """Episodes that together take about 64 MiB."""
+    size = sum(math.prod(array.shape[1:]) * array.dtype.itemsize for array in found.values())
+    count = max(1, PART_BYTES // max(size, 1))
+    return [slice(at, at + count) for at in range(0, episodes, count)]
 
 
 def _flatten(
