@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oryx_marl.data.dataset import Dataset
+from oryx_marl.data.subsample import take_episodes
 from oryx_marl.types import ActionSpace, Spec
 
 LENGTHS = np.array([9, 12, 7, 11, 8, 10, 13, 9, 14, 10, 6, 11])
@@ -271,6 +272,14 @@ PLANTS = {
     "episode twice": Plant(
         "episode occurs twice", (9, None, None, None), "the same as episode 5",
         copy_rows(SAME, slice(row(9, 0), row(9, 0) + 10), slice(row(5, 0), row(5, 0) + 10)),
+    ),
+    "few different episodes": Plant(
+        "few different episodes", (None, None, None, None), "8 of 16 episodes are the same as an",
+        lambda dataset: take_episodes(dataset, np.array([*range(8), *(3, 0, 6, 1, 7, 2, 5, 4)])),
+    ),
+    "file read twice": Plant(
+        "episode occurs twice", (12, None, None, None), "the same as episode 0",
+        lambda dataset: take_episodes(dataset, np.tile(np.arange(12), 2)), count=12,
     ),
     "constant feature": Plant(
         "constant feature", (None, None, "bo", "observations[3]"), "it is 0.5 in every step",

@@ -88,14 +88,9 @@ def _show_changes(copy: Path | None, changes: dict[str, int]) -> None:
 
 
 def _show(found: list[Finding]) -> None:
-    """What was found, for people."""
+    """What was found, for people: one line per kind, with its first place."""
     for kind in dict.fromkeys(finding.kind for finding in found):
-        places = [finding for finding in found if finding.kind == kind]
-        first = places[0]
+        first = next(finding for finding in found if finding.kind == kind)
         console.print(first.severity, style=COLOURS[first.severity], end=" ")
-        times = "once" if first.count == 1 else f"{first.count:,} times"
-        _print(f"{kind}, {times}: {first.remedy}")
-        for place in places:
-            _print(f"    {place}")
-        if first.count > len(places):
-            _print(f"    and {first.count - len(places):,} more")
+        which = "" if first.count == 1 else "first "
+        _print(f"{kind}, {first.times}: {which}{first}; {first.remedy}")

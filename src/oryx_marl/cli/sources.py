@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from oryx_marl import recipes, registry
+from oryx_marl import recipes
 from oryx_marl.cli.console import console, errors, say
 from oryx_marl.data import catalog, subsample, vault
 from oryx_marl.data import view as views
@@ -26,8 +26,7 @@ def _flags() -> type:
     Which of them a source takes is told once its kind is known. Those of installed plug-ins, which
     are not imported before they are asked for, are given by --mapping.
     """
-    kinds = [kind for kind in base.names() if kind not in registry.installed(base.PACKAGE)]
-    declared = dict.fromkeys(base.options_of(kind) for kind in kinds)
+    declared = dict.fromkeys(base.options_of(kind) for kind in base.own_names())
     own = [one for one in declared if not any(one in each.__mro__[1:] for each in declared)]
     entries = {entry.name: entry for each in declared for entry in fields(each)}
     old = []

@@ -151,12 +151,12 @@ def _findings(findings: Sequence[Finding], name: str) -> str:
     items = []
     for kind in dict.fromkeys(finding.kind for finding in findings):
         first = next(finding for finding in findings if finding.kind == kind)
-        more = f", {first.count:,} times" if first.count > 1 else ""
+        more = f", {first.times}" if first.count > 1 else ""
         items.append(
             f'<li class="{first.severity}"><b class="tag">{first.severity}</b> {escape(kind)}{more}'
             f": {escape(str(first))}. <span>{escape(first.remedy)}</span></li>"
         )
-    text = "Each kind once, with its first place; all of them: oryx data check."
+    text = "Each kind once, with its first place; further places: oryx data check --json."
     return section(f"Checks{name}", text, f'<ul class="findings">{"".join(items)}</ul>')
 
 

@@ -109,9 +109,27 @@ def test_the_command_says_what_is_wrong_and_ends_with_1(tmp_path, capsys):
         cli.main(["data", "check", str(folder)])
     assert stop.value.code == 1
     told = capsys.readouterr().out
-    assert "error non-finite reward, once: repair or drop the step where the log is made" in told
-    assert "episode 0, step 0, agent cy, column rewards: reward entry 0 is nan" in told
+    assert "error non-finite reward, once: episode 0, step 0, agent cy, column rewards: " in told
+    assert "reward entry 0 is nan; repair or drop the step where the log is made" in told
     assert "12 episodes, 120 steps; kinds of issue: 1 error, 0 warnings, 0 notes" in told
+
+
+def test_the_command_says_one_line_per_kind(tmp_path, capsys):
+    """However often a kind occurs: its count, its share and its first place."""
+    dataset = build_clean()
+    dataset.rewards[::2, 1] = np.nan
+    dataset.observations[5:, 2, 1:3] = np.inf
+    vault.write(dataset, tmp_path / "a.vlt" / "b")
+    with pytest.raises(SystemExit):
+        cli.main(["data", "check", str(tmp_path / "a.vlt" / "b")])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert lines[0].startswith(
+        "error non-finite observation, 115 times (31.94% of all): first episode 0, step 5, agent cy"
+    )
+    assert lines[1].startswith(
+        "error non-finite reward, 60 times (16.67% of all): first episode 0, step 0, agent bo"
+    )
 
 
 def test_the_command_as_json_and_with_fix(tmp_path, capsys):
@@ -134,6 +152,7 @@ def test_the_command_as_json_and_with_fix(tmp_path, capsys):
         "what": "reward entry 0 is nan",
         "remedy": "repair or drop the step where the log is made",
         "count": 1,
+        "share": 1 / 360,
     }
     cli.main(["data", "check", f"{folder}-fixed", "--fix"])
     assert "nothing was written" in capsys.readouterr().out

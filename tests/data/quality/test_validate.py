@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from foreign import write_foreign
-from planted import PLANTS, ROWS, Plant, build_clean, build_clean_box
+from planted import PLANTS, ROWS, STARTS, Plant, build_clean, build_clean_box
 
 from oryx_marl.data import catalog, vault, view
-from oryx_marl.data.dataset import Dataset
+from oryx_marl.data.dataset import PER_EPISODE, Dataset
 from oryx_marl.data.quality.issues import KINDS, Finding
 from oryx_marl.data.quality.repair import mendable, repair
 from oryx_marl.data.quality.screen import find_problems
@@ -84,11 +84,82 @@ def test_embedded_data_has_no_error(folder):
     assert [str(finding) for finding in found if finding.severity == "error"] == []
     assert {finding.kind for finding in found} <= {
         "terminals at the limit",  # the limit is part of T-Maze
-        "episode occurs twice",
-        "row occurs twice in a row",
+        "few different episodes",
         "blank observation",
         "duplicated feature",
     }
+
+
+def build_waiting(seed: int = 0) -> Dataset:
+    """Two agents on a line of five cells, without a clock: who is blocked, or stays, sees the same
+    again, so that many rows are those of the step before."""
+    rng = np.random.default_rng(seed)
+    episodes, length = 200, 20
+    cells = np.zeros((episodes, length, 2), np.int64)
+    actions = rng.choice(3, (episodes, length, 2), p=(0.6, 0.2, 0.2))
+    cells[:, 0] = rng.integers(5, size=(episodes, 2))
+    for step in range(1, length):
+        moved = cells[:, step - 1] + np.array([0, -1, 1])[actions[:, step - 1]]
+        cells[:, step] = np.clip(moved, 0, 4)
+    rows = episodes * length
+    ends = np.zeros((rows, 2), bool)
+    ends[length - 1 :: length] = True
+    features = np.stack([cells, cells[..., ::-1]], axis=-1).reshape(rows, 2, 2)
+    return Dataset(
+        Spec("", ("a", "b"), (2, 2), ActionSpace("discrete", 3)),
+        features.astype(np.float32),
+        actions.reshape(rows, 2),
+        (cells == 4).reshape(rows, 2).any(axis=1, keepdims=True).repeat(2, 1).astype(np.float32),
+        np.zeros_like(ends),
+        ends,
+        np.arange(0, rows, length),
+        name="waiting",
+    )
+
+
+def log_twice(dataset: Dataset, rows: np.ndarray) -> Dataset:
+    """The same with some rows logged twice."""
+    times = np.ones(dataset.num_rows, np.int64)
+    times[rows] = 2
+    order = np.repeat(np.arange(dataset.num_rows), times)
+    kept = {name: a for name, a in dataset.arrays().items() if name not in PER_EPISODE}
+    arrays = {name: array[order] for name, array in kept.items()}
+    arrays["episode_starts"] = np.append(0, np.cumsum(times))[dataset.episode_starts]
+    return replace(dataset, **arrays)
+
+
+def test_agents_that_stand_still_are_no_fault():
+    """Hundreds of rows are those of the step before, but none contradicts the log."""
+    dataset = build_waiting()
+    same = (np.diff(dataset.observations, axis=0) == 0).all(axis=(1, 2))
+    same &= (np.diff(dataset.actions, axis=0) == 0).all(axis=1)
+    assert same.sum() > 500
+    assert "row occurs twice in a row" not in {finding.kind for finding in validate(dataset)}
+
+
+@pytest.mark.parametrize("rows_at_a_time", [100_000, 7])
+def test_steps_logged_twice_are_found_among_agents_that_move(rows_at_a_time, monkeypatch):
+    monkeypatch.setattr(view, "MOST_VALUES", rows_at_a_time * 30)
+    clean = build_clean()
+    middle = (STARTS + 2)[:10]
+    found = [f for f in validate(log_twice(clean, middle)) if f.kind == "row occurs twice in a row"]
+    assert [(f.episode, f.step) for f in found] == [(0, 3), (1, 3), (2, 3)]
+    assert found[0].count == 10
+    assert found[0].share == pytest.approx(10 / (ROWS + 10))
+    assert found[0].times == "10 times (7.69% of all)"
+
+
+def test_a_task_that_changes_by_itself_now_and_then_is_no_fault():
+    """Situations last some steps whatever is done: equal rows are what chance makes of them."""
+    rng = np.random.default_rng(0)
+    dataset = build_waiting()
+    changes = rng.random(dataset.num_rows) < 0.4
+    seen = np.cumsum(changes).astype(np.float32)
+    features = np.broadcast_to(seen[:, None, None], dataset.observations.shape).copy()
+    actions = rng.integers(3, size=dataset.actions.shape)
+    dataset = replace(dataset, observations=features, actions=actions)
+    dataset.rewards[:] = 1
+    assert "row occurs twice in a row" not in {finding.kind for finding in validate(dataset)}
 
 
 def test_a_vault_is_read_in_chunks_and_compared_with_its_hashes(tmp_path, monkeypatch):

@@ -1,5 +1,7 @@
 """Damaged and hostile files: an import or an OryxError, soon, and nothing else is touched."""
 
+import json
+import re
 import resource
 import shutil
 import time
@@ -48,6 +50,21 @@ def make_parquet(folder: Path, dataset) -> Path:
     return folder / "log.parquet"
 
 
+def make_json_lines(folder: Path, dataset) -> Path:
+    names, *rows = (line.split(",") for line in CSV.replace('"', "").splitlines())
+    lines = (json.dumps(dict(zip(names, row, strict=True))) for row in rows)
+    numbers = (re.sub(r'"(-?[0-9.]+)"', r"\1", line) for line in lines)
+    (folder / "log.jsonl").write_text("\n".join(numbers))
+    return folder / "log.jsonl"
+
+
+def make_parts(folder: Path, dataset) -> Path:
+    (folder / "parts").mkdir()
+    for name in ("a", "b"):
+        store(pymarl_batch(), folder, "h5").rename(folder / "parts" / f"{name}.h5")
+    return folder / "parts"
+
+
 def make_toml(folder: Path, dataset) -> Path:
     (folder / "log.toml").write_text('episode = "episode"\nobservation = ["obs"]\nsort = true\n')
     return folder / "log.toml"
@@ -56,8 +73,10 @@ def make_toml(folder: Path, dataset) -> Path:
 MAKERS = {
     "csv": make_csv,
     "parquet": make_parquet,
+    "json lines": make_json_lines,
     "parquet of ours": lambda folder, made: base.write([made], folder / "own.parquet", "table"),
     "hdf5 pymarl": lambda folder, made: store(pymarl_batch(), folder, "h5"),
+    "hdf5 pymarl parts": make_parts,
     "npz pymarl": lambda folder, made: store(pymarl_batch(), folder, "npz"),
     "npy flat": lambda folder, made: store(made.arrays(), folder, "folder"),
     "hdf5 flat": lambda folder, made: store(made.arrays(), folder, "h5"),

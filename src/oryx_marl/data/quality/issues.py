@@ -66,10 +66,11 @@ KINDS: dict[str, Kind] = {
     ),
     "time stands still": Kind("warning", "was a step logged twice?"),
     "time jumps": Kind("warning", "are steps missing here?"),
-    "row occurs twice in a row": Kind("warning", "was a step logged twice? right if nothing moved"),
-    "episode occurs twice": Kind(
-        "warning", "was a file read twice? right in a deterministic task; it counts double"
+    "row occurs twice in a row": Kind(
+        "warning", "was a step logged twice? right if the task changes unseen, by itself"
     ),
+    "episode occurs twice": Kind("warning", "was a file read twice? it counts double"),
+    "few different episodes": Kind("note", "right in a deterministic task with few beginnings"),
     "constant feature": Kind("note", "it carries nothing; was it meant to vary?"),
     "duplicated feature": Kind("note", "two columns are always equal; one would do"),
     "agents see the same": Kind(
@@ -107,6 +108,16 @@ class Finding:
     remedy: str
     count: int
     """How many places of this kind there are."""
+    share: float | None = None
+    """Of all steps, agent-steps or episodes, where these are counted."""
+
+    @property
+    def times(self) -> str:
+        """How often the kind was found, in words."""
+        if self.count == 1:
+            return "once"
+        share = "" if self.share is None else f" ({max(self.share, 0.0001):.2%} of all)"
+        return f"{self.count:,} times{share}"
 
     def __str__(self) -> str:
         named = {name: getattr(self, name) for name in ("episode", "step", "agent", "column")}
@@ -129,6 +140,8 @@ class Places:
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
+        self.totals: dict[str, int] = {}
+        """Steps, agent-steps or episodes among which the places of a kind were counted."""
         self._places: dict[str, list[Place]] = {}
 
     def add(self, kind: str, place: Place, count: int = 1) -> None:
@@ -150,6 +163,7 @@ class Places:
 
         `tell(row, agent)` names the column and what is there; `agent` is whose the rows are.
         """
+        self.totals[kind] = self.totals.get(kind, 0) + mask.size
         count = int(np.count_nonzero(mask))
         if not count:
             return
@@ -170,9 +184,11 @@ class Places:
         """All of them."""
         for kind, places in self._places.items():
             severity, remedy, _ = KINDS[kind]
+            count, total = self.counts[kind], self.totals.get(kind, 0)
+            share = count / total if total else None
             for place in places:
                 known = place._asdict()
-                yield Finding(kind, severity, remedy=remedy, count=self.counts[kind], **known)
+                yield Finding(kind, severity, remedy=remedy, count=count, share=share, **known)
 
 
 @runtime_checkable

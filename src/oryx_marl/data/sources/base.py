@@ -119,6 +119,12 @@ def names() -> list[str]:
     return registry.names(PACKAGE)
 
 
+def own_names() -> list[str]:
+    """The same without those of installed packages, which are imported only when asked for."""
+    apart = registry.installed(PACKAGE)
+    return [name for name in names() if name not in apart]
+
+
 def find(path: Path, kind: str | None = None) -> str:
     """The kind of a file or folder, which may be told."""
     if not path.exists():

@@ -99,8 +99,9 @@ class Features:
         ):
             what = f"no agent ever takes 0, but {len(self._taken) - 1} is taken"
             self.places.add("first action never taken", Place(what, column="actions"))
-        for one, two in sorted(self._twins):
-            names = self._spec.agents
+        names = self._spec.agents
+        for two in sorted({two for _, two in self._twins}):  # each once, beside the first like it
+            one = min(first for first, second in self._twins if second == two)
             what = f"it always sees what {names[one]} sees"
             self.places.add("agents see the same", Place(what, agent=names[two]))
 
