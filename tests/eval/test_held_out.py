@@ -17,6 +17,7 @@ from oryx_marl.errors import OryxError
 from oryx_marl.eval import held_out
 from oryx_marl.ops.distributions import Categorical
 from oryx_marl.report import page
+from oryx_marl.runs.documents import HeldOut
 from oryx_marl.training.loop import TrainSettings
 from oryx_marl.types import ActionSpace, Spec
 
@@ -50,28 +51,67 @@ def make_logs(episodes: int = 40, seed: int = 0) -> Dataset:
     )
 
 
+class Fixed(bc.BC):
+    """Knows nothing but odds: 0.7 for the first action, 0.3 for the second."""
+
+    def distribution(self, weights, window, carry=None):
+        odds = jnp.log(jnp.array([0.7, 0.3, 1e-9]))
+        logits = jnp.broadcast_to(odds, (*window.actions.shape, ACTIONS)) + weights
+        everything = jnp.ones(logits.shape, bool)
+        return Categorical(logits, everything & window.observation.action_mask, logits), carry
+
+
+def make_fixed() -> Fixed:
+    config = bc.make(bc.Config(sequence_length=5, batch_size=4), SPEC).config
+    return Fixed(config, SPEC)
+
+
 def test_score_counts_every_logged_action_once() -> None:
     """Of a policy with known odds: 0.7 for the first action, 0.3 for the second."""
     logs = make_logs(40)
     parts = split(logs, 0.3, LENGTH)
     assert parts.validation is not None
-    algorithm = bc.make(bc.Config(sequence_length=5, batch_size=4), SPEC)
-
-    class Fixed(bc.BC):
-        def distribution(self, weights, window, carry=None):
-            odds = jnp.log(jnp.array([0.7, 0.3, 1e-9]))
-            logits = jnp.broadcast_to(odds, (*window.actions.shape, ACTIONS)) + weights
-            everything = jnp.ones(logits.shape, bool)
-            return Categorical(logits, everything & window.observation.action_mask, logits), carry
-
-    fixed = Fixed(algorithm.config, SPEC)
-    found = held_out.score(fixed, jnp.zeros(2), parts)
+    found = held_out.score(make_fixed(), jnp.zeros(2), parts)
     counted = parts.validation.actions[parts.validation.agent_mask]
     share = (counted == 0).mean()
     expected = share * np.log(0.7) + (1 - share) * np.log(0.3)
     assert 0.3 < share < 0.7
     np.testing.assert_allclose(found["log_likelihood"]["per_seed"], [expected] * 2, rtol=1e-5)
     np.testing.assert_allclose(found["agreement"]["per_seed"], [share] * 2, rtol=1e-6)
+
+
+def test_forced_steps_are_counted_apart() -> None:
+    """Half of the steps allow the logged action alone, which every policy predicts."""
+    logs = make_logs(40)
+    assert logs.action_mask is not None
+    forced = np.arange(logs.num_rows) % 2 == 0
+    action_mask = logs.action_mask.copy()
+    action_mask[forced] = np.eye(ACTIONS, dtype=bool)[logs.actions[forced]]
+    parts = split(replace(logs, action_mask=action_mask), 0.3, LENGTH)
+    hold = parts.validation
+    assert hold is not None
+    assert hold.action_mask is not None
+    assert hold.agent_mask is not None
+    is_forced = hold.agent_mask & (hold.action_mask.sum(axis=-1) == 1)
+    is_free = hold.agent_mask & ~is_forced
+    found = held_out.score(make_fixed(), jnp.zeros(2), parts)
+    assert (found["decisions"], found["forced"]) == (is_free.sum(), is_forced.sum())
+    share = (hold.actions[is_free] == 0).mean()
+    expected = share * np.log(0.7) + (1 - share) * np.log(0.3)
+    np.testing.assert_allclose(found["log_likelihood"]["per_seed"], [expected] * 2, rtol=1e-5)
+    np.testing.assert_allclose(found["agreement"]["per_seed"], [share] * 2, rtol=1e-6)
+    assert found["guess"]["agreement"] < 0.75  # with forced steps it would be above
+    document = HeldOut.from_json(found)
+    words = f"over {is_free.sum()} decisions; {is_forced.sum()} forced steps left out"
+    assert document.counted == words
+    assert HeldOut.from_json(document.to_json()) == document
+    everywhere = np.eye(ACTIONS, dtype=bool)[logs.actions]
+    never = held_out.score(
+        make_fixed(), jnp.zeros(2), split(replace(logs, action_mask=everywhere), 0.3, LENGTH)
+    )
+    assert never["decisions"] == 0
+    assert never["agreement"]["mean"] == never["guess"]["agreement"] == 1.0
+    assert never["log_likelihood"]["mean"] == never["guess"]["log_likelihood"] == 0.0
 
 
 def test_guess_knows_frequencies_among_the_legal() -> None:
@@ -116,6 +156,7 @@ def test_training_without_an_environment_reports_it(tmp_path: Path) -> None:
     shown = page.write(tmp_path / "run").read_text()
     assert re.search(r'metric">agreement</span> <span class="value">(1|0.9)', shown)
     assert "<h2>Held-out episodes</h2>" in shown
+    assert f"over {found['decisions']} decisions; 0 forced steps left out" in shown
     assert "<h2>Learning curve</h2>" not in shown
     assert "<h2>Losses</h2>" in shown
     other = replace(work, config=replace(config, batch_size=8, learning_rate=1e-3))

@@ -316,14 +316,18 @@ def test_without_an_environment_what_was_foretold_heads_the_page(tmp_path: Path)
         "log_likelihood": None,
         "guess": {"agreement": 0.25, "log_likelihood": -1.5},
     }
-    put(folder, "held_out.json", foretold)
-    assert "<h2>Held-out episodes</h2>" in page.write(folder).read_text(encoding="utf-8")
+    put(folder, "held_out.json", {**foretold, "decisions": 1_000, "forced": 24})
+    text = page.write(folder).read_text(encoding="utf-8")
+    assert "<h2>Held-out episodes</h2>" in text
+    assert "over 1,000 decisions; 24 forced steps left out" in text
+    put(folder, "held_out.json", foretold)  # as version 0.1.0 wrote it
     for name in ("eval.json", "summary.json", "replay.npz"):
         (folder / name).unlink()
     text = page.write(folder).read_text(encoding="utf-8")
     assert '<span class="metric">agreement</span> <span class="value">0.75</span>' in text
     assert "[0.50, 1.00]" in text
     assert "alone reaches 0.25" in text
+    assert "over all steps, forced ones too" in text
     assert "next to nothing" not in text
     assert "logged episodes of tmaze/expert that were learned from" in text
     assert "<td>-1.5</td>" in text.replace("\u2212", "-")

@@ -58,7 +58,7 @@ def _show_scores(summary: Summary) -> None:
 
 def _show_held_out(found: HeldOut) -> None:
     """How well the actions of episodes that were held out are foretold."""
-    seen = f"{found.episodes:,} episodes ({found.steps:,} steps) held out"
+    seen = f"{found.episodes:,} episodes ({found.steps:,} steps) held out, {found.counted}"
     table = Table("", "policy \\[95% over seeds]", "by frequency alone", title=seen)
     scores = {"log_likelihood": found.log_likelihood, "agreement": found.agreement}
     for name, score in scores.items():

@@ -25,17 +25,23 @@ from oryx_marl.types import Window
 
 
 def score(algorithm: Algorithm, weights: Any, split: Split[Dataset]) -> dict[str, Any]:
-    """Mean log-likelihood and share of agreement per logged action, over seeds, for held_out.json.
+    """Mean log-likelihood and share of agreement per decision, over seeds, for held_out.json.
 
-    `guess` is what the frequencies of each agent's actions among the legal ones would reach.
+    A decision is an agent's step with more than one available action; forced steps, which any
+    policy predicts, are counted apart. `guess` is what the frequencies of each agent's actions
+    among the legal ones would reach on the same decisions.
     """
     assert split.validation is not None
     needs_returns = algorithm.needs_returns_to_go
     held = put_on_device(split.validation, needs_returns, devices.everywhere())
     found = jax.device_get(_score(algorithm, weights, held))
+    # The same for every seed: it depends on the data alone.
+    decisions, forced = (int(found.pop(name)[0]) for name in ("decisions", "forced"))
     return {
         "episodes": split.validation.num_episodes,
         "steps": split.validation.num_rows,
+        "decisions": decisions,
+        "forced": forced,
         **{name: _over_seeds(np.asarray(values), name) for name, values in found.items()},
         "guess": guess(split.train, split.validation),
     }
@@ -55,7 +61,7 @@ def _score(algorithm: Algorithm, weights: Any, data: DeviceData) -> dict[str, Ar
     number = -(-data.num_rows // length)
     firsts = jnp.arange(-(-number // size) * size).reshape(-1, size) * length
 
-    def one_batch(weights: Any, firsts: Array) -> tuple[Array, Array, Array]:
+    def one_batch(weights: Any, firsts: Array) -> dict[str, Array]:
         starts = jnp.minimum(firsts, data.num_rows - length)
         window = take_windows(data, starts, length)
         # The last windows overlap those before, or lie beyond the end: nothing counts twice.
@@ -64,19 +70,33 @@ def _score(algorithm: Algorithm, weights: Any, data: DeviceData) -> dict[str, Ar
 
     def one_seed(weights: Any) -> dict[str, Array]:
         sums = jax.lax.map(partial(one_batch, weights), firsts)
-        likelihood, agreement, count = (x.sum() for x in sums)
-        return {"log_likelihood": likelihood / count, "agreement": agreement / count}
+        found = {name: values.sum() for name, values in sums.items()}
+        # Where nobody ever has a choice the forced steps are all there is: 0 and 1.
+        count = jnp.maximum(found["decisions"], 1)
+        is_forced = found["decisions"] == 0
+        return {
+            "log_likelihood": jnp.where(is_forced, 0.0, found["log_likelihood"] / count),
+            "agreement": jnp.where(is_forced, 1.0, found["agreement"] / count),
+            "decisions": found["decisions"],
+            "forced": found["forced"],
+        }
 
     return over_seeds(one_seed)(weights)
 
 
-def _sums(
-    algorithm: Algorithm, weights: Any, window: Window, fresh: Array
-) -> tuple[Array, Array, Array]:
+def _sums(algorithm: Algorithm, weights: Any, window: Window, fresh: Array) -> dict[str, Array]:
     policy, _ = algorithm.distribution(weights, window)
     counts = window.observation.agent_mask & fresh[..., None] & policy.supports(window.actions)
     taken, agrees = policy.log_prob(window.actions), policy.agrees(window.actions)
-    return jnp.where(counts, taken, 0).sum(), (agrees & counts).sum(), counts.sum()
+    is_box = window.actions.ndim > counts.ndim
+    is_forced = counts & (not is_box) & (window.observation.action_mask.sum(axis=-1) == 1)
+    decisions = counts & ~is_forced
+    return {
+        "log_likelihood": jnp.where(decisions, taken, 0).sum(),
+        "agreement": (agrees & decisions).sum(),
+        "decisions": decisions.sum(),
+        "forced": is_forced.sum(),
+    }
 
 
 def guess(learn: Dataset, hold: Dataset) -> dict[str, float]:
@@ -94,9 +114,11 @@ def guess(learn: Dataset, hold: Dataset) -> dict[str, float]:
     )
     odds = np.where(action_mask, odds, 0)
     taken = np.take_along_axis(odds, hold.actions[..., None].astype(int), axis=-1)[..., 0]
-    counts = taken > 0
+    counts = (taken > 0) & (action_mask.sum(axis=-1) != 1)
     if hold.agent_mask is not None:
         counts &= hold.agent_mask
+    if not counts.any():  # nobody ever has a choice
+        return {"log_likelihood": 0.0, "agreement": 1.0}
     shares = taken[counts] / odds.sum(axis=-1)[counts]
     agreement = (odds.argmax(axis=-1) == hold.actions)[counts]
     return {"log_likelihood": float(np.log(shares).mean()), "agreement": float(agreement.mean())}

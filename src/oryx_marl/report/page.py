@@ -101,8 +101,8 @@ def _foretold(run: RunContents) -> tuple[str, Score, str]:
     seeds = len(score.per_seed)
     guess = numbers.one(run.held_out.guess["agreement"])
     explained = (
-        f"Share of the {numbers.one(run.held_out.steps)} held-out steps' actions that the policy "
-        f"would have chosen too; the most frequent action alone reaches {guess}. "
+        f"Share of the held-out actions that the policy would have chosen too, "
+        f"{run.held_out.counted}; the most frequent action alone reaches {guess}. "
         f"{UNLEARNED if score.mean <= run.held_out.guess['agreement'] else ''}It is no measure of "
         f"success: the data come from no environment we know{_over(seeds, score)}."
     )
@@ -185,7 +185,7 @@ def _held_out(run: RunContents) -> str:
         return ""
     text = (
         f"{_count(found.episodes, 'episode')} ({numbers.one(found.steps)} steps) were not learned "
-        "from. How well the final weights foretell the actions in them:"
+        f"from. How well the final weights foretell the actions in them, {found.counted}:"
     )
     heads = ("", "policy", "95% interval", "by frequency alone")
     head = "".join(f'<th scope="col">{name}</th>' for name in heads)

@@ -182,6 +182,11 @@ class HeldOut(Document):
     """None where a policy has no odds."""
     guess: dict[str, float]
     """What the frequencies of the actions alone would reach, by the names of the scores."""
+    decisions: int | None = None
+    """Agents' steps with more than one available action, over which the scores are. None in runs of
+    version 0.1.0, whose scores count forced steps too."""
+    forced: int | None = None
+    """Agents' steps with one available action, which are left out."""
     rest: dict[str, Any] = field(default_factory=dict)
     """Further entries by name."""
 
@@ -195,19 +200,34 @@ class HeldOut(Document):
             agreement=Score.from_json(found["agreement"]),
             log_likelihood=None if likelihood is None else Score.from_json(likelihood),
             guess={name: float(guess[name]) for name in ("agreement", "log_likelihood")},
+            decisions=_count(found.get("decisions")),
+            forced=_count(found.get("forced")),
             rest=rest_of(cls, found),
         )
 
+    @property
+    def counted(self) -> str:
+        """What the scores are over, in words."""
+        if self.decisions is None:
+            return "over all steps, forced ones too"
+        return f"over {self.decisions:,} decisions; {self.forced or 0:,} forced steps left out"
+
     def to_json(self) -> dict[str, Any]:
         likelihood = self.log_likelihood
+        counts = {"decisions": self.decisions, "forced": self.forced}
         return {
             "episodes": self.episodes,
             "steps": self.steps,
+            **{name: count for name, count in counts.items() if count is not None},
             "agreement": self.agreement.to_json(),
             "log_likelihood": None if likelihood is None else likelihood.to_json(),
             "guess": self.guess,
             **self.rest,
         }
+
+
+def _count(value: Any) -> int | None:
+    return None if value is None else int(value)
 
 
 @dataclass(frozen=True)
