@@ -263,7 +263,7 @@ def describe(experiment: Experiment, algorithm: Algorithm) -> RunConfig:
         online=logged is None,
         steps_per_update=algorithm.batch_size * algorithm.sequence_length,
         spec_sha256=hash_spec(found.spec),
-        action_names=None if logged is None else logged.origin.get("action_names"),
+        action_names=_find_action_names(found),
         version=oryx_marl.__version__,
         device=jax.devices()[0].device_kind,
         rest={
@@ -276,6 +276,12 @@ def describe(experiment: Experiment, algorithm: Algorithm) -> RunConfig:
             "devices": jax.device_count(),
         },
     )
+
+
+def _find_action_names(learn_from: Dataset | Env) -> list[str] | None:
+    if isinstance(learn_from, Dataset):
+        return stats.find_action_names(learn_from)
+    return list(learn_from.action_names) if learn_from.spec.action.kind == "discrete" else None
 
 
 TOLD = ("seeds", "updates")

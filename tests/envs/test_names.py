@@ -1,15 +1,22 @@
 """Environments by name, and what happens where their packages are not installed."""
 
+import json
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import oryx_marl as oryx
 from oryx_marl import experiment, registry
-from oryx_marl.algorithms import sable
+from oryx_marl.algorithms import bc, sable
 from oryx_marl.cli import main as cli
 from oryx_marl.envs import base
 from oryx_marl.errors import OryxError
+from oryx_marl.types import ActionSpace
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "v0.1.0"
 
 
 @pytest.mark.parametrize(
@@ -90,3 +97,37 @@ def test_a_plug_in_may_make_an_environment_of_pettingzoo(tmp_path, own_plugins):
     assert base.is_host(env)
     assert env.spec.agents == ("left", "right")
     env.close()
+
+
+@pytest.mark.parametrize("name", ["tmaze", "con-5x5x3a", "smacv2_5_units"])
+def test_actions_are_named_without_the_environment(name):
+    env = base.make_named(name)
+    assert base.find_action_names(env.spec) == list(env.action_names)
+
+
+def test_actions_that_nobody_names():
+    spec = base.make_named("tmaze").spec
+    for other in (
+        replace(spec, environment=""),
+        replace(spec, environment="nowhere"),
+        replace(spec, action=ActionSpace("discrete", 6)),
+        replace(spec, action=ActionSpace("box", 7)),
+        replace(spec, environment="smax", environment_config={"units": 3}),
+    ):
+        assert base.find_action_names(other) is None
+
+
+def test_old_data_and_policies_of_a_known_environment_have_words_for_actions(capsys):
+    """The dataset of the package was recorded without them, and stays as it is."""
+    words = list(base.make_named("tmaze").action_names)
+    dataset = oryx.open("tmaze/planner-mixed")
+    assert "action_names" not in dataset.origin
+    cli.main(["data", "info", "tmaze/planner-mixed", "--json"])
+    assert json.loads(capsys.readouterr().out)["action_names"] == words
+    cli.main(["data", "info", "tmaze/planner-mixed"])
+    assert "choose green" in " ".join(capsys.readouterr().out.split())
+    for old in ("policy.npz", "run"):
+        assert oryx.load(FIXTURES / old).action_names == words
+    work = experiment.Experiment("bc", bc.Config(), dataset, FIXTURES / "none")
+    algorithm = experiment.make_algorithm("bc", bc.Config(), dataset.spec)
+    assert experiment.describe(work, algorithm).action_names == words

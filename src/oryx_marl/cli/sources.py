@@ -191,7 +191,7 @@ class DataSubsample:
             "rows": self.rows,
             "seed": self.seed,
         }
-        origin = {**whole.origin, "subsample": told}
+        origin = subsample.describe(whole, found, self._ways(), told)
         vault.write_view(found, folder, self.name, origin)
         kept, all_ = len(found.episode_starts), len(whole.episode_starts)
         console.print(
@@ -199,6 +199,18 @@ class DataSubsample:
             highlight=False,
             soft_wrap=True,
         )
+
+    def _ways(self) -> list[str]:
+        """How episodes were chosen, in words, in their order."""
+        ways = []
+        if self.quantiles is not None:
+            low, high = self.quantiles
+            ways.append(f"those with returns from quantile {low:g} to {high:g}")
+        if self.like is not None:
+            ways.append(f"drawn to have the returns of {self.like} (seed {self.seed})")
+        if self.rows is not None:
+            ways.append(f"drawn at random until {self.rows:,} steps (seed {self.seed})")
+        return ways
 
 
 COMMANDS = {"import": DataImport, "export": DataExport, "subsample": DataSubsample}

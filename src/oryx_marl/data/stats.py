@@ -8,6 +8,7 @@ from jaxtyping import Bool
 
 from oryx_marl.data import view as views
 from oryx_marl.data.view import Chunk, View
+from oryx_marl.envs import base as envs
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 MOST_BINS = 20
@@ -34,7 +35,7 @@ def describe(view: View, fingerprint: str | None = None) -> dict[str, Any]:
         "agents": list(view.spec.agents),
         "observation_width": view.spec.observation_size,
         "actions": {"kind": view.spec.action.kind, "size": view.spec.action.size},
-        "action_names": view.origin.get("action_names"),
+        "action_names": find_action_names(view),
         "returns": _summarise(finite),
         "non_finite_returns": int(returns.size - finite.size),
         "lengths": {
@@ -47,6 +48,11 @@ def describe(view: View, fingerprint: str | None = None) -> dict[str, Any]:
         "action_counts": actions.counts(),
         "share_with_choice": choices.share(),
     }
+
+
+def find_action_names(view: View) -> list[str] | None:
+    """What actions are called by the log, or else by the environment that the Spec names."""
+    return view.origin.get("action_names") or envs.find_action_names(view.spec)
 
 
 def first_agent_returns(view: View) -> np.ndarray:

@@ -3,8 +3,9 @@
 Which episodes are taken depends on lengths and returns alone, so of a view nothing else is read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int
@@ -12,6 +13,16 @@ from jaxtyping import Int
 from oryx_marl.data.dataset import PER_EPISODE, Dataset, split_episodes
 from oryx_marl.data.view import AnyView, EpisodeSubset, View, episode_lengths, episode_returns
 from oryx_marl.errors import OryxError
+
+SHARED = (
+    "environment",
+    "environment_version",
+    "environment_config",
+    "action_names",
+    "policies",
+    "final_return",
+)
+"""What a dataset's origin says that is true of every subset as well."""
 
 
 def whole_episodes(view: AnyView, rows: int, seed: int) -> AnyView:
@@ -68,6 +79,24 @@ def require_quantiles(low: float, high: float) -> None:
     """Raises unless these are two quantiles."""
     if not 0 <= low < high <= 1:
         raise OryxError(f"quantiles must satisfy 0 <= low < high <= 1, not {low} and {high}")
+
+
+def describe(whole: View, part: View, ways: Sequence[str], told: dict[str, Any]) -> dict[str, Any]:
+    """The origin of a subset: what is true of it, and under `subsample` what it was taken from.
+
+    What the origin of the whole says of its making, such as the command, is not true of the subset.
+
+    Args:
+        ways: how its episodes were chosen, in words.
+        told: settings and names, kept as they are.
+    """
+    kept, count = len(part.episode_starts), len(whole.episode_starts)
+    shared = {name: whole.origin[name] for name in SHARED if name in whole.origin}
+    return {
+        **shared,
+        "description": f"{kept:,} of {count:,} episodes of {whole.name}: {', then '.join(ways)}",
+        "subsample": {**told, "episodes": kept, "origin": whole.origin},
+    }
 
 
 def match_returns(view: AnyView, other: View, seed: int, bins: int = 20) -> AnyView:

@@ -25,7 +25,8 @@ class Env(Protocol):
     """A pure environment: all randomness comes from the key, all memory is in the state.
 
     A family's module has `make(**config)`; where there are scenarios, also `SCENARIOS`, their names
-    as people are told them, and `find_scenario(name)`, the config of one or None.
+    as people are told them, and `find_scenario(name)`, the config of one or None. With
+    `name_actions(**config)` logs are shown in words without the simulator.
     """
 
     spec: Spec
@@ -165,6 +166,20 @@ def find(name: str) -> tuple[str, dict[str, Any]]:
         if config is not None:
             return family, config
     raise OryxError(f"there is no environment '{name}'; there is: {'; '.join(known)}")
+
+
+def find_action_names(spec: Spec) -> list[str] | None:
+    """What the actions of a Spec are called in its environment; None where that is not known.
+
+    The family's module is asked, not an environment: nothing is made, and no simulator imported.
+    """
+    try:
+        family = registry.load("envs", spec.environment) if spec.environment else None
+        names = family.name_actions(**spec.environment_config) if family else ()
+    except (OryxError, AttributeError, TypeError):  # unknown, says nothing, or of other settings
+        return None
+    is_right = spec.action.kind == "discrete" and len(names) == spec.action.size
+    return list(names) if is_right else None
 
 
 def optional(module: str) -> ModuleType:

@@ -192,6 +192,11 @@ class Connector:
         return jnp.concatenate([places, lines, targets], axis=1).astype(jnp.float32)
 
 
+def name_actions(**config: Any) -> tuple[str, ...]:
+    """What the actions are called, whatever the settings."""
+    return Connector.action_names
+
+
 def make(**config: Any) -> Connector:
     """The boards of these settings: grid_size, num_agents, observation_mode."""
     known = {"grid_size", "num_agents", "observation_mode"}

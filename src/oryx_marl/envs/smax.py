@@ -55,7 +55,7 @@ class Smax:
         )
         self.num_units = num_units
         self.name = f"smacv2_{num_units}_units"
-        self.action_names = (*MOVES, *(f"attack {enemy}" for enemy in range(num_units)))
+        self.action_names = name_actions(num_units)
         self.spec = Spec(
             environment="smax",
             agents=tuple(self._fight.agents),
@@ -139,6 +139,11 @@ class Smax:
             victims=np.where(attacks >= 0, victims, -1),
             step=int(world.step),
         )
+
+
+def name_actions(num_units: int = 5) -> tuple[str, ...]:
+    """What the actions are called."""
+    return (*MOVES, *(f"attack {enemy}" for enemy in range(num_units)))
 
 
 def make(**config: Any) -> Smax:

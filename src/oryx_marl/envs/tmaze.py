@@ -246,6 +246,11 @@ class TMaze:
         )
 
 
+def name_actions(**config: Any) -> tuple[str, ...]:
+    """What the actions are called, whatever the settings."""
+    return TMaze.action_names
+
+
 def make(**config: Any) -> TMaze:
     """The maze of these settings: length, width, time_limit, observation_mode."""
     known = {"length", "width", "time_limit", "observation_mode"}

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from oryx_marl.envs.base import find_action_names
 from oryx_marl.errors import OryxError
 from oryx_marl.policy.artifact import PolicyArtifact
 from oryx_marl.types import Observation
@@ -33,8 +34,9 @@ class Player:
         random_seed: int = 0,
     ) -> None:
         self.spec = artifact.spec
-        self.action_names: list[str] | None = artifact.origin.get("action_names")
-        """What the logs called each action, where they had words for them."""
+        told: list[str] | None = artifact.origin.get("action_names")
+        self.action_names: list[str] | None = told or find_action_names(artifact.spec)
+        """What the logs, or else a known environment, call each action; None if neither does."""
         weights = jax.tree.map(jnp.asarray, artifact.weights_of(seed))
         self._policy = artifact.algorithm.policy(weights, greedy)
         self._step = jax.jit(self._policy.step)

@@ -187,6 +187,8 @@ def _label(part: Dataset, name: str, origin: dict[str, Any]) -> Dataset:
         made = base.make(spec) if spec.environment else None
         # An environment outside JAX has no version of its own.
         environment["environment_version"] = getattr(made, "version", None)
+    if names := base.find_action_names(spec):
+        environment["action_names"] = names
     return replace(part, name=name, origin={**origin, **environment, **part.origin})
 
 

@@ -1,5 +1,6 @@
 """`oryx data import | export | subsample` as people meet them."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -155,3 +156,24 @@ def test_optional_packages_are_not_imported_by_the_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_a_subset_is_described_as_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """From what, how and how much; what is true of the whole alone stays with the whole."""
+    whole = "tmaze/planner-mixed"
+    how = ["--quantiles", "0.5", "1", "--rows", "500", "--seed", "3"]
+    cli.main(["data", "subsample", whole, "maze/best", *how])
+    subset, source = catalog.open("maze/best"), catalog.view(whole)
+    told = (
+        f"{subset.num_episodes} of 6,017 episodes of {whole}: those with returns from quantile 0.5 "
+        "to 1, then drawn at random until 500 steps (seed 3)"
+    )
+    assert subset.origin["description"] == told
+    assert not {"command", "recipe", "seed", "commit"} & set(subset.origin)
+    assert subset.origin["environment_version"] == source.origin["environment_version"]
+    assert subset.origin["subsample"]["origin"] == source.origin
+    assert subset.origin["subsample"]["episodes"] == subset.num_episodes
+    capsys.readouterr()
+    cli.main(["data", "list", "--json"])
+    listed = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
+    assert listed["maze/best"]["description"] == told
