@@ -103,7 +103,10 @@ def _remarks(stored: dict[str, Any]) -> list[str]:
     if words := origin.get("action_names"):
         lines.append("actions: " + ", ".join(f"{i} {word}" for i, word in enumerate(words)))
     if "columns" in origin and "agent" not in origin["columns"]:
-        lines.append("no column is known as the agent: all rows are those of one (--agent COLUMN)")
+        lines.append(
+            "no column is known as the agent, so there is one; else say --agent COLUMN, or --kind "
+            "wide if each agent has columns of its own"
+        )
     if count := origin.get("num_files"):
         lines.append(f"{count} files, from {origin['files'][0]} on")
     if count := origin.get("timeouts_not_terminal"):

@@ -233,7 +233,7 @@ def _tidy(raw: Arrays) -> Arrays:
         action_mask = raw["action_mask"] != 0
         if action_mask.ndim != 3 or action_mask.shape[:2] != step:
             raise OryxError(
-                f"legal actions have shape {action_mask.shape}, not {(*step, 'actions')}"
+                f"action masks have shape {action_mask.shape}, not {(*step, 'actions')}"
             )
         arrays["action_mask"] = action_mask
     if "state" in raw and raw["state"].ndim > 1:  # one per agent: side by side

@@ -162,6 +162,18 @@ def test_a_task_that_changes_by_itself_now_and_then_is_no_fault():
     assert "row occurs twice in a row" not in {finding.kind for finding in validate(dataset)}
 
 
+def test_agents_that_see_the_same_are_counted_once_each():
+    """Not once for each pair of them."""
+    dataset = build_clean()
+    dataset.observations[:] = dataset.observations[:, :1]
+    found = [f for f in validate(dataset) if f.kind == "agents see the same"]
+    assert [(f.agent, f.what) for f in found] == [
+        ("bo", "it always sees what ada sees"),
+        ("cy", "it always sees what ada sees"),
+    ]
+    assert found[0].count == 2
+
+
 def test_a_vault_is_read_in_chunks_and_compared_with_its_hashes(tmp_path, monkeypatch):
     dataset = spoil(PLANTS["illegal action"])
     folder = vault.write(dataset, tmp_path / "a.vlt" / "b")

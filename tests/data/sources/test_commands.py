@@ -102,7 +102,10 @@ def test_a_wide_table_and_one_without_agents(capsys: pytest.CaptureFixture[str])
     assert "imported 1 steps of 2 agents" in capsys.readouterr().out
     Path("one.csv").write_text("episode,step,x,action,reward\n1,0,1,0,3\n")
     cli.main(["data", "import", "one.csv", "depot/one", "--observation", "x"])
-    assert "no column is known as the agent: all rows are those of one" in capsys.readouterr().out
+    assert (
+        "no column is known as the agent, so there is one; else say --agent COLUMN"
+        in capsys.readouterr().out
+    )
 
 
 def test_continuous_actions_come_with_a_caution(capsys: pytest.CaptureFixture[str]) -> None:
