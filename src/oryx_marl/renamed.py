@@ -23,6 +23,8 @@ FLAGS = {
     "--legal": "--action-mask",
     "--present": "--agent-mask",
 }
+OPTIONS = {"legal": "action_mask", "present": "agent_mask"}
+"""Of importers, in mappings and in Python."""
 METRICS = {"imitated_share": "valid_label_share"}
 BRANCHES = {
     "world": "source_state",

@@ -21,19 +21,14 @@ def _to_flag(name: str) -> str:
 
 
 def _flags() -> type:
-    """The options of all importers, and the old names of some, as flags.
+    """The options of all importers as flags.
 
     Which of them a source takes is told once its kind is known. Those of installed plug-ins, which
     are not imported before they are asked for, are given by --mapping.
     """
     declared = dict.fromkeys(base.options_of(kind) for kind in base.own_names())
     own = [one for one in declared if not any(one in each.__mro__[1:] for each in declared)]
-    entries = {entry.name: entry for each in declared for entry in fields(each)}
-    old = []
-    for name, new in base.RENAMED.items():
-        told = tyro.conf.arg(help=f"Old name of {_to_flag(new)}.")
-        old.append((name, Annotated[entries[new].type, told], entries[new].default))
-    return make_dataclass("ImportFlags", old, bases=tuple(own), frozen=True)
+    return make_dataclass("ImportFlags", [], bases=tuple(own), frozen=True)
 
 
 @dataclass(frozen=True)

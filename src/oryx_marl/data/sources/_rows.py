@@ -47,7 +47,7 @@ class InferredSchema:
                 f"there are more than {MOST_AGENTS:,} agents; is this the column of the agents?"
             )
         self._add_actions(frame)
-        for name, size in (("action_mask", "legal_size"), ("state", "state_size")):
+        for name, size in (("action_mask", "action_mask_size"), ("state", "state_size")):
             if name in frame.cells:
                 here = frame.cells[name].values.shape[1]
                 setattr(self, size, max(getattr(self, size), here))

@@ -24,7 +24,7 @@ from types import ModuleType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import oryx_marl
-from oryx_marl import registry
+from oryx_marl import registry, renamed
 from oryx_marl.data._derive import ActionKind
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.errors import OryxError, OryxWarning
@@ -48,10 +48,6 @@ class ActionOptions(Options):
 
     action_kind: ActionKind = "auto"
     """Kind of the actions, where it is not plain from their numbers."""
-
-
-RENAMED = {"action_mask": "action_mask", "agent_mask": "agent_mask"}
-"""Options by their names in version 0.1.0."""
 
 
 def options_of(kind: str) -> type[Options]:
@@ -82,8 +78,8 @@ def make_options(
     known, types = [entry.name for entry in fields(options)], get_type_hints(options)
     found: dict[str, Any] = {}
     for name, value in values.items():
-        if name in RENAMED and name not in known:
-            new = RENAMED[name]
+        if name in renamed.OPTIONS and name not in known:
+            new = renamed.OPTIONS[name]
             warnings.warn(
                 f"{where}{spell(name)} is now called {spell(new)}", OryxWarning, stacklevel=2
             )
