@@ -1,11 +1,11 @@
 """What online learners have reached, and their data, for docs/results/connector.md.
 
     python benchmarks/online.py keep DATASET      # after oryx data make DATASET
-    python benchmarks/online.py score SCENARIO    # the kept policy again, on other episodes
+    python benchmarks/online.py score SCENARIO    # the last policy again, on other episodes
     python benchmarks/online.py tables
 
-`keep` makes the snapshots of a recorded training those of the recipes (recipes/kept/), in half
-precision, and writes its scores, curve and settings and the statistics of the data to
+`keep` makes checkpoints of a recorded training the pretrained policies of the recipes (assets/), in
+half precision, and writes its scores, curve and settings and the statistics of the data to
 results/online/.
 """
 
@@ -22,14 +22,14 @@ from oryx_marl.bench import published
 from oryx_marl.data import stats
 from oryx_marl.envs import base
 from oryx_marl.policy import artifact
-from oryx_marl.recipes import _policies
-from oryx_marl.recipes._policies import KEPT
+from oryx_marl.recipes import _assets, _policies
 from oryx_marl.recipes.base import TRAINING
 from oryx_marl.runs.documents import Evaluation, MetricRow, RunConfig, SpecDocument, Summary
 from oryx_marl.runs.folder import Run
 
 RESULTS = Path(__file__).parent.parent / "results"
 RECORDS = RESULTS / "online"
+ASSETS = Path(__file__).parent.parent / "assets"
 STATISTICS = ("fingerprint", "transitions", "episodes", "returns", "lengths")
 
 
@@ -41,7 +41,8 @@ def keep(dataset: str) -> Path:
     config, spec = files.read(RunConfig), files.read(SpecDocument).spec
     name = base.make(spec).name
     steps = config.steps_per_update
-    keep_policies(run.with_name("snapshots"), KEPT / name)
+    keep_policies(run.with_name("snapshots"), ASSETS / name)
+    _assets.write_manifest()
     found = stats.describe(data)
     record = {
         "scenario": name,
@@ -73,8 +74,9 @@ def keep_policies(snapshots: Path, folder: Path) -> None:
 
 
 def score(scenario: str) -> Path:
-    """Writes the last kept policy's mean return over many episodes to its record."""
-    last, path = _policies.find(KEPT / scenario)[-1], RECORDS / f"{scenario}.json"
+    """Writes the mean return of the last policy over many episodes to its record."""
+    (last,) = _assets.locate(_assets.checkpoints(scenario)[-1:])
+    path = RECORDS / f"{scenario}.json"
     returns = _policies.score(last)
     error = float(returns.std(ddof=1) / len(returns) ** 0.5)
     expert = {"mean": float(returns.mean()), "standard_error": error, "episodes": len(returns)}

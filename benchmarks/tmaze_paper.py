@@ -28,7 +28,7 @@ from oryx_marl.algorithms.base import Policy
 from oryx_marl.data import stats, vault
 from oryx_marl.envs.tmaze import TMaze
 from oryx_marl.policy import artifact
-from oryx_marl.recipes import _policies
+from oryx_marl.recipes import _assets
 from oryx_marl.recipes.tmaze import REPLAY
 from oryx_marl.report import figure
 from oryx_marl.rollout import episodes as rollout
@@ -145,7 +145,7 @@ def keep_policies(work: Path, folder: Path) -> None:
         found = artifact.load(work / "snapshots" / f"{update}.npz")
         about = {"evaluation": scores[update], "episodes": rows[0].returns.shape[1]}
         origin = {**found.origin, **facts, **about}
-        artifact.save(folder / f"tmaze-{name}.npz", replace(found, origin=origin))
+        artifact.save(folder / f"{name}.npz", replace(found, origin=origin))
 
 
 def run_data(arguments: argparse.Namespace) -> None:
@@ -153,7 +153,7 @@ def run_data(arguments: argparse.Namespace) -> None:
 
     The policies of the package are those of a recording; to keep those of this one, remove them.
     """
-    kept = list(_policies.KEPT.glob("tmaze-*.npz"))
+    kept = _assets.checkpoints("tmaze")
     for variant in DATASETS if kept else ("replay", *DATASETS):
         target = arguments.out / f"{variant}.json"
         if target.exists():
@@ -164,7 +164,7 @@ def run_data(arguments: argparse.Namespace) -> None:
         folder = recipes.make(name, rows=rows, seed=arguments.first_seed, tell=print)
         made = time.monotonic() - began
         if variant == "replay" and not kept:
-            keep_policies(folder.with_name("replay.training"), _policies.KEPT)
+            keep_policies(folder.with_name("replay.training"), Path("assets/tmaze"))
         dataset = vault.read(folder)  # the package may have another of that name
         record = {
             "commit": arguments.commit,

@@ -19,7 +19,7 @@ from oryx_marl.envs import base
 from oryx_marl.envs.tmaze import TMaze
 from oryx_marl.eval.evaluator import Evaluator
 from oryx_marl.policy import artifact
-from oryx_marl.recipes._policies import KEPT
+from oryx_marl.recipes import _assets
 from oryx_marl.rollout.record import record_episodes
 from oryx_marl.training import loop
 from oryx_marl.training.offline import DatasetSource
@@ -58,7 +58,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 POLICIES = {
-    "tmaze": "tmaze-middle.npz",
+    "tmaze": "tmaze/middle.npz",
     "con-5x5x3a": "con-5x5x3a/123.npz",
     "smacv2_5_units": "smacv2_5_units/489.npz",
 }
@@ -145,7 +145,7 @@ def compare(name: str) -> dict[str, float]:
 
 def play(scenario: str, path: str) -> dict[str, np.ndarray]:
     """What a policy of the package does, and how it scores."""
-    kept = artifact.load(KEPT / path)
+    kept = artifact.load(*_assets.locate([path]))
     env = base.make_named(scenario)
     weights = jax.tree.map(jnp.asarray, kept.weights_of())
     arrays, _ = record_episodes(kept.algorithm, env, weights, 300, jax.random.key(0))

@@ -45,8 +45,10 @@ def serve() -> Iterator[Hub]:
                 self.send_error(hub.status)
             elif self.path.startswith("/datasets/"):
                 _redirect(self, hub)
+            elif (path := self.path.removeprefix("/storage/")) in hub.files:
+                _send(self, hub, hub.files[path])
             else:
-                _send(self, hub, hub.files[self.path.removeprefix("/storage/")])
+                self.send_error(404)
 
         def log_message(self, *arguments: object) -> None:
             pass

@@ -14,7 +14,7 @@ from oryx_marl.data import catalog
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.sable import NetworkConfig
 from oryx_marl.policy import artifact
-from oryx_marl.recipes import _policies, _scenarios, connector, smax
+from oryx_marl.recipes import _assets, _policies, _scenarios, connector, smax
 from oryx_marl.rollout import record
 
 NAME = "con-4x4x2a"
@@ -82,21 +82,20 @@ def test_its_policies_act_in_turn(made: tuple[Path, list[str]]) -> None:
 
 
 def test_policies_stand_for_a_training(tmp_path: Path) -> None:
-    """Those nearest to the middles of its tenths, and the last."""
+    """Those nearest to the middles of its fifths, and the last."""
     assert _policies.find(tmp_path) == []
     for update in (*range(10, 130, 10), 123):
         (tmp_path / f"{update}.npz").touch()
     found = [int(path.stem) for path in _policies.find(tmp_path)]
-    assert found == [10, 20, 30, 40, 60, 70, 80, 90, 100, 120, 123]
+    assert found == [10, 40, 60, 90, 110, 123]
 
 
-@pytest.mark.parametrize("scenario", connector.FAMILIES)
-def test_policies_come_with_the_package(scenario: str) -> None:
-    """Of moments that are spread over the training."""
-    *along, last = _policies.find(_policies.KEPT / scenario)
-    assert len(along) == _policies.MOMENTS
+@pytest.mark.parametrize("scenario", [*connector.FAMILIES, *smax.FAMILIES[:3]])
+def test_pretrained_policies_are_spread_over_the_training(scenario: str) -> None:
+    *along, last = _assets.locate(_assets.checkpoints(scenario))
+    assert len(along) == _policies.CHECKPOINTS
     shares = [int(path.stem) / int(last.stem) for path in along]
-    np.testing.assert_allclose(shares, np.arange(0.05, 1, 0.1), atol=0.04)
+    assert [int(5 * share) for share in shares] == [0, 1, 2, 3, 4]  # one from each fifth
     assert artifact.load(last).origin["half"]
 
 

@@ -67,8 +67,11 @@ class Bench:
         cells = self.suite.choose(only)
         open_cells = [cell for cell in cells if not self._path(*cell).exists()]
         for dataset in dict.fromkeys(dataset for _, dataset in open_cells):
-            if not recipes.is_made_quickly(dataset):
-                recipes.find(dataset)  # or else it is said now, not after hours of other cells
+            # What is missing is said now, not after hours of other cells.
+            if recipes.is_made_quickly(dataset):
+                recipes.require_assets(dataset)
+            else:
+                recipes.find(dataset)
         for cell in open_cells:
             _write(self._path(*cell), self._measure(*cell))
             self.write_tables()

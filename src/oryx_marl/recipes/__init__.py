@@ -12,6 +12,7 @@ from oryx_marl.recipes._making import (
     names,
     open,
     require,
+    require_assets,
     usual_rows,
     view,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "names",
     "open",
     "require",
+    "require_assets",
     "usual_rows",
     "view",
 ]

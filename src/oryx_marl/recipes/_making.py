@@ -67,6 +67,14 @@ def is_made_quickly(name: str, root: Path | None = None) -> bool:
     return not any(vault.is_vault(catalog.folder_of(name, place)) for place in places)
 
 
+def require_assets(name: str) -> None:
+    """Raises if pretrained policies of a dataset's recipe are not here and cannot be downloaded."""
+    from oryx_marl.recipes import _assets
+
+    if recipe := _find_recipe(name):
+        _assets.require(recipe.assets)
+
+
 def usual_rows(name: str) -> int | None:
     """Steps that a recipe makes where no other number is asked for; None if there is no recipe."""
     recipe = _find_recipe(name)

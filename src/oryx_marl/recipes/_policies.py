@@ -1,4 +1,4 @@
-"""Recipes that act: a training that is recorded, and roll-outs of policies that were kept."""
+"""Recipes that act: a training that is recorded, and roll-outs of trained policies."""
 
 import math
 from collections.abc import Iterator
@@ -29,16 +29,14 @@ from oryx_marl.runs.documents import RecordingRequest, RunConfig
 from oryx_marl.runs.folder import Run, load_policy
 from oryx_marl.training.online import OnlineSettings
 
-KEPT = Path(__file__).parent / "kept"
-"""Policies that are installed with the package."""
 EPISODES = 1_280
 """That score the final policy: others are measured against it."""
 EVALUATE_EVERY = 100
 """Updates between points of the curve."""
 SNAPSHOT_EVERY = 10
-"""Updates between the weights that are kept while recording."""
-MOMENTS = 10
-"""Of a training, where its policies stand for all: the middle of each tenth."""
+"""Updates between the checkpoints that are stored while recording."""
+CHECKPOINTS = 5
+"""Of a training, which stand for all of it: the middle of each fifth."""
 SCORE_SEED = 1
 """Of `score`; a training and its own scores have seed 0."""
 
@@ -128,30 +126,27 @@ def roll_out(
     request: Request,
     final: Path | None = None,
 ) -> Iterator[Dataset]:
-    """Whole episodes of policies that were kept in files, an equal share of the rows each.
+    """Whole episodes of the policies in these files, an equal share of the rows each.
 
     With `least_return` only episodes of at least that return are kept, and the share of those that
     are not is told. With `final` it is noted how that policy scores.
     """
-    if request.policy is not None and len(policies) > 1:
-        raise OryxError(
-            "this mixes several policies that come with the package; leave out --policy "
-            f"{request.policy}"
-        )
-    kept = [_load(policy, env, request) for policy in policies]
-    rows = -(-request.rows // len(kept))
+    if len(policies) > 1:
+        refuse_policy(request)
+    loaded = [_load(policy, env, request) for policy in policies]
+    rows = -(-request.rows // len(loaded))
     shares, sources, scores = [], [], {}
     if final is not None:
         scores = {"final_return": float(score(final).mean())}
         request.tell(f"return of the final policy: {scores['final_return']:.3f}")
-    for number, policy in enumerate(kept):
+    for number, policy in enumerate(loaded):
         key = jax.random.fold_in(jax.random.key(request.seed), number)
         arrays, discarded = record_episodes(
             policy.algorithm, env, policy.weights_of(), rows, key, least_return
         )
-        if len(kept) > 1:
+        if len(loaded) > 1:
             steps = len(arrays["rewards"])
-            request.tell(f"policy {number + 1} of {len(kept)}: {steps:,} steps rolled out")
+            request.tell(f"policy {number + 1} of {len(loaded)}: {steps:,} steps rolled out")
         shares.append(discarded)
         sources.append({**policy.origin, "sha256": policy.sha256})
         notes: dict[str, Any] = {"policies": [*sources], **scores}
@@ -161,22 +156,30 @@ def roll_out(
         yield one_part(env.spec, arrays, **notes)
 
 
+def refuse_policy(request: Request) -> None:
+    """Raises if one run is to stand for the several policies that a recipe mixes."""
+    if request.policy is not None:
+        raise OryxError(
+            f"this mixes several pretrained policies; leave out --policy {request.policy}"
+        )
+
+
 def find(snapshots: Path) -> list[Path]:
-    """Policies of a training at its moments, and the last one; none if the folder has none."""
+    """Checkpoints spread over a training, and the last one; none if the folder has none."""
     found = sorted(snapshots.glob("*.npz"), key=lambda path: int(path.stem))
     if not found:
         return []
     updates = np.array([int(path.stem) for path in found])
-    middles = (np.arange(MOMENTS) + 0.5) / MOMENTS * updates[-1]
+    middles = (np.arange(CHECKPOINTS) + 0.5) / CHECKPOINTS * updates[-1]
     nearest = np.abs(updates - middles[:, None]).argmin(axis=1)
     return [*(found[place] for place in np.unique(nearest)), found[-1]]
 
 
 def score(path: Path) -> np.ndarray:
-    """Returns of a kept policy in many episodes, sampled."""
-    kept = artifact.load(path)
-    evaluator = Evaluator(kept.algorithm, base.make(kept.spec), [SCORE_SEED])
-    weights = jax.tree.map(lambda x: jnp.asarray(x[:1]), kept.weights)
+    """Returns of the policy in a file in many episodes, sampled."""
+    policy = artifact.load(path)
+    evaluator = Evaluator(policy.algorithm, base.make(policy.spec), [SCORE_SEED])
+    weights = jax.tree.map(lambda x: jnp.asarray(x[:1]), policy.weights)
     return evaluator.evaluate(weights, 0, EPISODES)["return"][0].astype(np.float64)
 
 

@@ -12,7 +12,14 @@ from oryx_marl.envs import base
 from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.sable import NetworkConfig
-from oryx_marl.recipes._policies import KEPT, MOMENTS, find, record_training, roll_out
+from oryx_marl.recipes import _assets
+from oryx_marl.recipes._policies import (
+    CHECKPOINTS,
+    find,
+    record_training,
+    refuse_policy,
+    roll_out,
+)
 from oryx_marl.recipes.base import TRAINING, Recipe, Request
 
 CONFIG = sable.Config(
@@ -31,13 +38,14 @@ class Training:
     steps: int = 20_000_000
     learning_rate: float = 5e-4
     rows: int = 1_000_000
-    """Of them that are kept; with many agents fewer, as in the paper."""
+    """Of them in the dataset; with many agents fewer, as in the paper."""
 
 
 def make(scenario: str, training: Training) -> dict[str, Recipe]:
     """All of a scenario that Sable learns so."""
-    is_kept = (KEPT / scenario).exists()
-    after, first = ("", "") if is_kept else ("replay", "; make replay first")
+    pretrained = tuple(_assets.checkpoints(scenario))
+    is_quick = bool(pretrained)
+    after, first = ("", "") if is_quick else ("replay", "; make replay first")
     return {
         "replay": Recipe(
             description=f"some of the {training.steps / 1e6:g} million steps in which Sable learns",
@@ -48,15 +56,17 @@ def make(scenario: str, training: Training) -> dict[str, Recipe]:
         "expert": Recipe(
             description=f"Sable after that training{first}",
             run=partial(_act, scenario),
-            is_quick=is_kept,
+            is_quick=is_quick,
             after=after,
+            assets=pretrained[-1:],
         ),
         "snapshots": Recipe(
-            description=f"Sable at {MOMENTS} moments of that training, an equal share each{first}",
+            description=f"{CHECKPOINTS} checkpoints of that training, an equal share each{first}",
             run=partial(_mix, scenario),
             rows=training.rows,
-            is_quick=is_kept,
+            is_quick=is_quick,
             after=after,
+            assets=pretrained,
         ),
     }
 
@@ -67,9 +77,9 @@ def _record(scenario: str, training: Training, request: Request) -> Iterator[Dat
 
 
 def _act(scenario: str, request: Request) -> Iterator[Dataset]:
-    policies = _find_policies(scenario, request)
     if request.policy is not None:
-        policies = [request.policy]
+        return roll_out(_make(scenario), [request.policy], None, request)
+    policies = _find_policies(scenario, _assets.checkpoints(scenario)[-1:], request)
     if not policies:
         raise OryxError(
             f"there is no trained policy of {scenario} yet; make {scenario}/replay first, or train "
@@ -80,7 +90,8 @@ def _act(scenario: str, request: Request) -> Iterator[Dataset]:
 
 def _mix(scenario: str, request: Request) -> Iterator[Dataset]:
     """Much like the recording, without the training."""
-    policies = _find_policies(scenario, request)
+    refuse_policy(request)
+    policies = _find_policies(scenario, _assets.checkpoints(scenario), request)
     if not policies:
         raise OryxError(
             f"there are no policies of a training of {scenario} yet; make {scenario}/replay first: "
@@ -94,8 +105,8 @@ def _make(scenario: str) -> Env:
     return base.require_jax(base.make_named(scenario), "this recipe")
 
 
-def _find_policies(scenario: str, request: Request) -> list[Path]:
-    """Those that come with the package, so that a name means the same everywhere, or else those of
-    the training that was recorded here; the last one is the final one."""
+def _find_policies(scenario: str, pretrained: list[str], request: Request) -> list[Path]:
+    """The pretrained ones, so that a name means the same everywhere, or else those of the training
+    that was recorded here; the last one is the final one."""
     trained = request.work.with_name(f"replay{TRAINING}") / "snapshots"
-    return find(KEPT / scenario) or find(trained)
+    return _assets.locate(pretrained, request.tell) or find(trained)

@@ -33,7 +33,7 @@ class Request:
     resume: bool = False
     """Go on with what is in `work`."""
     policy: Path | None = None
-    """A run to act with instead of the kept policy, where the recipe acts with one."""
+    """A run to act with instead of the pretrained policy, where the recipe acts with one."""
     tell: Callable[[str], None] = lambda message: None
     watch: Callable[[int], AbstractContextManager[Report]] = _unwatched
     """`with watch(total) as report`: shows the progress of a training."""
@@ -56,6 +56,8 @@ class Recipe:
     """Whether it needs no training, so that it may be made without asking."""
     after: str = ""
     """The dataset of the same family that must be made before it, if any."""
+    assets: tuple[str, ...] = ()
+    """Pretrained policies that it acts with, by their names in the manifest."""
 
 
 def one_part(spec: Spec, arrays: dict[str, Any], **notes: Any) -> Dataset:

@@ -6,7 +6,8 @@ from functools import partial
 from oryx_marl.algorithms import sable
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.envs.tmaze import TMaze
-from oryx_marl.recipes._policies import KEPT, record_training, roll_out, subsample
+from oryx_marl.recipes import _assets
+from oryx_marl.recipes._policies import record_training, refuse_policy, roll_out, subsample
 from oryx_marl.recipes._tmaze_planner import BEHAVIOURS, record
 from oryx_marl.recipes.base import Recipe, Request, one_part
 
@@ -15,13 +16,21 @@ REPLAY = sable.Config(learning_rate=2.5e-5, permute_agents=True)
 and nearly all of the recording would be solved episodes. So about half of them are, as in the
 paper's recording."""
 FAMILIES = ("tmaze",)
-SNAPSHOTS = [KEPT / f"tmaze-{when}.npz" for when in ("early", "middle", "late", "final")]
+CHECKPOINTS = tuple(f"tmaze/{when}.npz" for when in ("early", "middle", "late", "final"))
 
 
 def plan(behaviour: str, request: Request) -> Iterator[Dataset]:
     """Episodes of the planner."""
     spec, arrays = record(TMaze(), BEHAVIOURS[behaviour], request.rows, request.seed)
     yield one_part(spec, arrays)
+
+
+def act(names: tuple[str, ...], least: float | None, request: Request) -> Iterator[Dataset]:
+    """Episodes of checkpoints of Sable's training, with at least this return."""
+    if len(names) > 1:
+        refuse_policy(request)
+    policies = [request.policy] if request.policy else _assets.locate(names, request.tell)
+    return roll_out(TMaze(), policies, least, request)
 
 
 RECIPES = {
@@ -49,11 +58,13 @@ RECIPES = {
     ),
     "expert": Recipe(
         description="Sable after its training; only solved episodes",
-        run=partial(roll_out, TMaze(), SNAPSHOTS[-1:], 1.0),
+        run=partial(act, CHECKPOINTS[-1:], 1.0),
+        assets=CHECKPOINTS[-1:],
     ),
     "snapshots": Recipe(
-        description="a mixture: Sable at four moments of its training, a quarter of the rows each",
-        run=partial(roll_out, TMaze(), SNAPSHOTS, None),
+        description="a mixture: four checkpoints of Sable's training, a quarter of the rows each",
+        run=partial(act, CHECKPOINTS, None),
+        assets=CHECKPOINTS,
     ),
 }
 

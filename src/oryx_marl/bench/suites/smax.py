@@ -1,6 +1,6 @@
 """SMAX with 5 to 30 units a side.
 
-Policies of 5, 10 and 20 units come with the package; thirty are trained first (`oryx data make
+There are pretrained policies of 5, 10 and 20 units; thirty are trained first (`oryx data make
 smacv2_30_units/replay`).
 """
 

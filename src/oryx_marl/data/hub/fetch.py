@@ -28,6 +28,20 @@ Watch = Callable[[int, int | None], None]
 """Told the bytes that are here, and the bytes there will be if known."""
 
 
+class Advice(NamedTuple):
+    """What to do where a server cannot be read; `{url}` stands for the address."""
+
+    unreachable: str
+    lost: str
+
+
+OF_HUB = Advice(
+    "Is there a network, and is a proxy needed ($https_proxy)? A mirror can be named in "
+    "$HF_ENDPOINT; or fetch {url} on another machine and give the file with --archive",
+    "what is here is kept, the same command continues it",
+)
+
+
 class Fetched(NamedTuple):
     """A complete file."""
 
@@ -67,12 +81,22 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def fetch(
-    url_of: Callable[[str], str], revision: str, target: Path, watch: Watch = lambda *_: None
+    url_of: Callable[[str], str],
+    revision: str,
+    target: Path,
+    watch: Watch = lambda *_: None,
+    most: int | None = None,
+    advice: Advice = OF_HUB,
 ) -> Fetched:
-    """Downloads a file of a hub's repository to `target`.
+    """Downloads a file of a hub's repository, or of any server, to `target`.
 
-    `url_of` gives its address at a revision. What is there of it from before, in
-    `<target>.partial`, is continued if it is of the same revision.
+    What is there of it from before, in `<target>.partial`, is continued if it is of the same
+    revision.
+
+    Args:
+        url_of: its address at a revision.
+        most: bytes after which a download is refused; None for as many as the server announces.
+        advice: what to do where the server cannot be reached, or the connection is lost.
     """
     partial = target.with_name(f"{target.name}.partial")
     notes = target.with_name(f"{target.name}.partial.json")
@@ -84,7 +108,7 @@ def fetch(
         # Once it is known, the revision is asked for, so that the file cannot change meanwhile.
         url = url_of(state.revision) if state.revision else state.url
         try:
-            state, is_complete = _continue(url, state, partial, notes, watch)
+            state, is_complete = _continue(url, state, partial, notes, watch, most)
             if is_complete:
                 break
             reason = "the connection ended early"
@@ -95,7 +119,7 @@ def fetch(
             reason = str(getattr(error, "reason", error)) or type(error).__name__
         failures = 0 if _size(partial) > before else failures + 1
         if failures >= ATTEMPTS or (failures and not before):
-            raise OryxError(_explain_loss(url, reason, before))
+            raise OryxError(_explain_loss(url, reason, before, advice))
         time.sleep(PAUSE)
     found = _hash(partial)
     size = _size(partial)
@@ -111,7 +135,7 @@ def fetch(
 
 
 def _continue(
-    url: str, state: _State, partial: Path, notes: Path, watch: Watch
+    url: str, state: _State, partial: Path, notes: Path, watch: Watch, most: int | None
 ) -> tuple[_State, bool]:
     """Reads on until the connection ends; the state, and whether all bytes are here."""
     have = _size(partial)
@@ -148,18 +172,20 @@ def _continue(
             total = int(length) if length else None
             state = _learn(state, [*redirects.seen, answer.headers])
             notes.write_text(json.dumps(state._asdict()), encoding="utf-8")
+        if most is not None and (total or 0) > most:
+            raise OryxError(f"{url} has {total:,} bytes, but {most:,} are expected")
         with partial.open("ab" if have else "wb") as file:
-            have += _copy(answer, file, have, total, watch)
+            have += _copy(answer, file, have, most if total is None else total, watch)
     return state, have == total if total is not None else True
 
 
 def _copy(answer: Any, file: IO[bytes], have: int, total: int | None, watch: Watch) -> int:
-    """What arrives, as far as it arrives; never more than was announced."""
+    """What arrives, as far as it arrives; never more than was announced or is expected."""
     got = 0
     while piece := answer.read(PIECE):
         got += len(piece)
         if total is not None and have + got > total:
-            raise OryxError(f"the server sends more than the {total:,} bytes that it announced")
+            raise OryxError(f"the server sends more than the {total:,} bytes that are expected")
         file.write(piece)
         watch(have + got, total)
     return got
@@ -199,18 +225,12 @@ def _explain_status(url: str, error: urllib.error.HTTPError) -> str:
     return f"{url} cannot be read: {error.code} {error.reason}; try again later"
 
 
-def _explain_loss(url: str, reason: str, have: int) -> str:
+def _explain_loss(url: str, reason: str, have: int, advice: Advice) -> str:
     host = url.split("/")[2]
     if have:
-        return (
-            f"the connection to {host} was lost after {have:,} bytes ({reason}); what is here is "
-            "kept, the same command continues it"
-        )
-    return (
-        f"{host} cannot be reached ({reason}). Is there a network, and is a proxy needed "
-        f"($https_proxy)? A mirror can be named in $HF_ENDPOINT; or fetch {url} on another machine "
-        "and give the file with --archive"
-    )
+        lost = advice.lost.format(url=url)
+        return f"the connection to {host} was lost after {have:,} bytes ({reason}); {lost}"
+    return f"{host} cannot be reached ({reason}). {advice.unreachable.format(url=url)}"
 
 
 def _hash(path: Path) -> str:
