@@ -1,4 +1,4 @@
-"""What online learners have reached, and their data, for docs/results/connector.md.
+"""What online learners have reached, and the data of their trainings.
 
     python benchmarks/online.py keep DATASET      # after oryx data make DATASET
     python benchmarks/online.py score SCENARIO    # the last policy again, on other episodes
@@ -6,7 +6,8 @@
 
 `keep` makes checkpoints of a recorded training the pretrained policies of the recipes (assets/), in
 half precision, and writes its scores, curve and settings and the statistics of the data to
-results/online/.
+results/online/. Those of tmaze/replay are the first that reached some success rates, in full
+precision.
 """
 
 import argparse
@@ -16,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from documents import insert
+from documents import fill
 from oryx_marl import recipes
 from oryx_marl.bench import published
 from oryx_marl.data import stats
@@ -41,7 +42,10 @@ def keep(dataset: str) -> Path:
     config, spec = files.read(RunConfig), files.read(SpecDocument).spec
     name = base.make(spec).name
     steps = config.steps_per_update
-    keep_policies(run.with_name("snapshots"), ASSETS / name)
+    if name == "tmaze":
+        keep_by_success(files, data.origin)
+    else:
+        keep_policies(run.with_name("snapshots"), ASSETS / name)
     _assets.write_manifest()
     found = stats.describe(data)
     record = {
@@ -73,11 +77,29 @@ def keep_policies(snapshots: Path, folder: Path) -> None:
         artifact.save(folder / path.name, replace(policy, origin=origin), half=True)
 
 
+def keep_by_success(run: Run, origin: dict[str, Any]) -> None:
+    """The final policy, and the first that reached each of some success rates."""
+    rows = list(run.rows(Evaluation))
+    scores = {row.update: float(row.returns.mean()) for row in rows}
+    chosen = {
+        name: min(update for update, score in scores.items() if score >= least)
+        for name, least in {"early": 0.1, "middle": 0.5, "late": 0.9}.items()
+    }
+    chosen["final"] = max(scores)
+    facts = {key: origin[key] for key in ("command", "commit", "version") if key in origin}
+    for name, update in chosen.items():
+        policy = artifact.load(run.folder.with_name("snapshots") / f"{update}.npz")
+        about = {"evaluation": scores[update], "episodes": rows[0].returns.shape[1]}
+        folder = _assets.PACKAGED if name == "final" else ASSETS
+        kept = replace(policy, origin={**policy.origin, **facts, **about})
+        artifact.save(folder / "tmaze" / f"{name}.npz", kept)
+
+
 def score(scenario: str) -> Path:
     """Writes the mean return of the last policy over many episodes to its record."""
-    (last,) = _assets.locate(_assets.checkpoints(scenario)[-1:])
+    last = "tmaze/final.npz" if scenario == "tmaze" else _assets.checkpoints(scenario)[-1]
     path = RECORDS / f"{scenario}.json"
-    returns = _policies.score(last)
+    returns = _policies.score(*_assets.locate([last]))
     error = float(returns.std(ddof=1) / len(returns) ** 0.5)
     expert = {"mean": float(returns.mean()), "standard_error": error, "episodes": len(returns)}
     path.write_text(json.dumps(json.loads(path.read_text()) | {"expert": expert}, indent=1) + "\n")
@@ -91,11 +113,7 @@ def tables(records: Path = RECORDS) -> dict[str, str]:
     random = json.loads((RESULTS / "random_scores.json").read_text())
     header = "| scenario | steps | random | data | expert | lead | data, first agent | paper's |"
     rows = [_row(record, random[record["scenario"]]["return"]) for record in found]
-    suites = {
-        name: (RESULTS / "bench" / name / "table.md").read_text().strip()
-        for name in ("connector", "connector_replay")
-    }
-    return {"online": "\n".join([header, "|---" + "|---:" * 7 + "|", *rows]), **suites}
+    return {"online": "\n".join([header, "|---" + "|---:" * 7 + "|", *rows])}
 
 
 def _row(record: dict[str, Any], random: float) -> str:
@@ -118,8 +136,7 @@ def main() -> None:
         score(keep(given.dataset).stem)
     if given.what == "score":
         score(given.dataset)
-    for name, text in tables().items():
-        insert(Path("docs/results/connector.md"), name, text)
+    fill(tables())
 
 
 if __name__ == "__main__":

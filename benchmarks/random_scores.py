@@ -1,7 +1,7 @@
 """What random agents score: `python benchmarks/random_scores.py [SCENARIO ...]`.
 
 Every agent takes each of its legal actions with the same probability. Writes
-results/random_scores.json, one entry per scenario; without names all of the paper's.
+results/random_scores.json, one entry per scenario; without names all of Connector and SMAX.
 """
 
 import argparse
@@ -27,8 +27,8 @@ def measure(name: str, episodes: int, seed: int = SEED) -> dict[str, float | int
     return {
         "episodes": episodes,
         "seed": seed,
-        "return": round(float(found.mean()), 4),
-        "standard_error": round(float(found.std(ddof=1) / np.sqrt(episodes)), 4),
+        "return": round(float(found.mean()), 7),
+        "standard_error": round(float(found.std(ddof=1) / np.sqrt(episodes)), 7),
         "length": round(float(np.asarray(lengths).mean()), 1),
     }
 
@@ -39,6 +39,7 @@ def markdown(scores: dict[str, dict]) -> str:
         f"| `{name}` | {base.make_named(name).spec.num_agents} | {found['return']:.3f} "
         f"± {found['standard_error']:.3f} | {found['length']:.1f} |"
         for name, found in scores.items()
+        if name in ALL
     ]
     return "\n".join(["| scenario | agents | return | length |", "|---|---|---|---|", *rows])
 
@@ -60,7 +61,7 @@ def main() -> None:
             "jax": jax.__version__,
         }
         print(name, scores[name]["return"], "+-", scores[name]["standard_error"])
-        scores = {each: scores[each] for each in (*ALL, *given.names) if each in scores}
+        scores = {each: scores[each] for each in (*ALL, *scores) if each in scores}
         RESULTS.write_text(json.dumps(scores, indent=1) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""The tables of docs/notes/performance.md from what is in results/speed/.
+"""The tables of speed in the documents from what is in results/speed/.
 
 python benchmarks/speed_tables.py
 """
@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from documents import insert
+from documents import fill
 
 PUBLISHED = {2: 1.08, 10: 3.92, 23: 8.28, 50: 20.6}
 """Milliseconds per update of the published code, one seed, on an H200."""
@@ -115,8 +115,7 @@ def _number(value: float | None) -> str:
 
 
 def main() -> None:
-    for name, text in tables(Path("results/speed")).items():
-        insert(Path("docs/notes/performance.md"), name, text)
+    fill(tables(Path("results/speed")))
 
 
 if __name__ == "__main__":

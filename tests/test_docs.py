@@ -206,26 +206,23 @@ def benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_results_tables_are_generated(benchmarks: None) -> None:
+    import documents
     import online
     import speed_tables
-    import tmaze_paper
-    import tmaze_planner
+    import suite_tables
 
-    planner = tmaze_planner.markdown(ROOT / "results" / "tmaze_planner")
-    assert planner in read("docs/results/tmaze-planner.md")
-    for table in tmaze_paper.tables(ROOT / "results" / "tmaze_paper").values():
-        assert table in read("docs/results/tmaze.md")
-    for table in online.tables().values():
-        assert table in read("docs/results/connector.md")
-    for table in speed_tables.tables(ROOT / "results" / "speed").values():
-        assert table in read("docs/notes/performance.md")
+    speed = speed_tables.tables(ROOT / "results" / "speed")
+    tables = {**suite_tables.tables(), **online.tables(), **speed}
+    found = list(documents.parts())
+    assert {name for _, name, _ in found} == {*tables}
+    for page, name, text in found:
+        assert text == tables[name], f"{name} in {page}"
 
 
 def test_pictures_are_generated(benchmarks: None) -> None:
-    import tmaze_paper
+    import suite_tables
 
-    records = tmaze_paper.read(ROOT / "results" / "tmaze_paper")
-    for name, content in tmaze_paper.pictures(records).items():
+    for name, content in suite_tables.pictures().items():
         assert (DOCS / "pictures" / name).read_text() == content
         assert f"pictures/{name}" in read("docs/results/tmaze.md")
 

@@ -1,6 +1,5 @@
 """Oryx learns the task, from clean logs and from logs with planted faults."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,16 +7,11 @@ import pytest
 
 from oryx_marl import experiment
 from oryx_marl.algorithms import oryx
+from oryx_marl.bench.suites.tmaze_planner import plant_illegal
 from oryx_marl.data import catalog
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.errors import OryxError
 from oryx_marl.training.loop import TrainSettings
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-
-from tmaze_planner import plant_illegal
-
-sys.path.pop(0)
 
 CONFIG = oryx.Config(batch_size=32, learning_rate=1e-3)
 SETTINGS = TrainSettings(

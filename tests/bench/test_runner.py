@@ -3,16 +3,18 @@
 import json
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from oryx_marl.algorithms import bc, oryx
+from oryx_marl.algorithms import bc, oryx, sable
 from oryx_marl.bench import suite as suites
 from oryx_marl.bench.runner import Bench, _references
-from oryx_marl.bench.suite import Suite, Variant
+from oryx_marl.bench.suite import Derived, Suite, Variant
+from oryx_marl.bench.suites.tmaze_planner import plant_illegal
 from oryx_marl.bench.summary import make_table
 from oryx_marl.data import catalog, vault
 from oryx_marl.errors import OryxError
@@ -146,6 +148,55 @@ def test_data_made_smaller_than_usual_are_refused(
         replace(bench(tmp_path), suite=small).run()
 
 
+def test_what_is_in_the_data_is_recorded(finished: Path) -> None:
+    found = json.loads((finished / "out" / "data" / "tmaze-planner-expert.json").read_text())
+    assert found["command"].startswith("oryx data make tmaze/planner-expert --rows 100000")
+    assert (found["transitions"], found["returns"]["mean"]) == (100_002, 1.0)
+    assert {"commit", "device", "wall_seconds", "origin", "fingerprint"} <= {*found}
+
+
+def test_further_data_are_described_where_they_are(finished: Path) -> None:
+    further = ("tmaze/planner-mixed", "tmaze/replay")  # the second needs a training
+    replace(bench(finished), suite=replace(TINY, described=further)).run()
+    described = {path.stem for path in (finished / "out" / "data").iterdir()}
+    assert described == {"tmaze-planner-expert", "tmaze-planner-mixed"}
+
+
+def test_a_dataset_may_be_derived_from_another(tmp_path: Path) -> None:
+    """Illegal labels are refused unless the suite says to drop them."""
+    name, bc_only = "tmaze/spoiled", {"BC": TINY.variants["BC"]}
+    spoil = Derived("tmaze/planner-expert", partial(plant_illegal, share=0.03))
+    spoiled = replace(TINY, variants=bc_only, datasets=(name,), derived={name: spoil})
+    with pytest.raises(OryxError, match="illegal action"):
+        replace(bench(tmp_path), suite=spoiled).run()
+    dropping = replace(spoiled, derived={name: replace(spoil, drop_invalid=True)})
+    work = replace(bench(tmp_path), suite=dropping)
+    work.run()
+    record = work.records()["BC", name]
+    assert (record["dataset"], record["transitions"]) == (name, 100_002)
+    assert record["command"] == "oryx bench tiny --only BC tmaze/spoiled"
+
+
+@pytest.mark.slow
+def test_an_online_learner_is_a_cell_too(tmp_path: Path) -> None:
+    small = sable.Config(
+        network=NetworkConfig(width=8), num_envs=4, rollout_length=10, minibatches=2
+    )
+    learner = Variant("sable", small, steps=800, seeds=3)
+    online = replace(TINY, variants={"Sable": learner}, datasets=("tmaze",))
+    work = replace(bench(tmp_path), suite=online)
+    work.run()
+    record = work.records()["Sable", "tmaze"]
+    assert (record["online"], record["seeds"], record["updates"]) == (True, [0, 1, 2], 20)
+    assert record["steps"] == 800
+    assert [len(row) for row in record["curves"]] == [4, 4]  # steps, and every seed
+    assert record["evaluations"][-1][0] == 800
+    assert record["curve"][-1] == [20, pytest.approx(np.mean(record["evaluations"][-1][1:]))]
+    rows = (tmp_path / "out" / "table.md").read_text().splitlines()
+    assert rows[0].startswith("| algorithm | tmaze, sampled | tmaze, greedy |")
+    assert not (tmp_path / "out" / "data").exists()
+
+
 def test_nothing_finished(tmp_path: Path) -> None:
     with pytest.raises(OryxError, match="nothing of suite 'tiny' is finished"):
         make_table(TINY, bench(tmp_path).records())
@@ -156,6 +207,9 @@ def test_a_damaged_record_is_named(tmp_path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.write_text("{")
     with pytest.raises(OryxError, match="remove it to run the cell again"):
+        bench(tmp_path).records()
+    path.write_text('{"variant": "BC"}')
+    with pytest.raises(OryxError, match="is no record of a cell: command, commit, algorithm"):
         bench(tmp_path).records()
 
 

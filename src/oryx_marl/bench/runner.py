@@ -14,9 +14,12 @@ import numpy as np
 
 from oryx_marl import experiment, files, provenance, recipes
 from oryx_marl.bench import summary, table
-from oryx_marl.bench.suite import Suite
+from oryx_marl.bench.record import CellRecord, read_cell, write_json
+from oryx_marl.bench.suite import Suite, Variant
+from oryx_marl.data import catalog, stats
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.envs import base
+from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
 from oryx_marl.eval import uniform
 from oryx_marl.eval.evaluator import Evaluator
@@ -32,9 +35,11 @@ from oryx_marl.runs.documents import (
 )
 from oryx_marl.runs.folder import Run
 from oryx_marl.training.loop import DivergedError, TrainSettings
+from oryx_marl.training.online import OnlineSettings
 
 Report = Callable[[int, dict[str, np.ndarray]], None]
-CELLS, MARL_EVAL, FIGURE = "cells", "marl_eval.json", "figure.svg"
+CELLS, DATA, MARL_EVAL, FIGURE = "cells", "data", "marl_eval.json", "figure.svg"
+SPEED_NOTE = "all seeds together, evaluations and checkpoints included, compilation left out"
 LEAST_LEAD = 0.1
 """Of an expert before the data of its training."""
 RANDOM_SEED, RANDOM_EPISODES = 0, 1_280
@@ -66,50 +71,78 @@ class Bench:
         """Every chosen cell that is not finished; one that was killed goes on where it was."""
         cells = self.suite.choose(only)
         open_cells = [cell for cell in cells if not self._path(*cell).exists()]
-        for dataset in dict.fromkeys(dataset for _, dataset in open_cells):
-            # What is missing is said now, not after hours of other cells.
-            if recipes.is_made_quickly(dataset):
-                recipes.require_assets(dataset)
-            else:
-                recipes.find(dataset)
+        for variant, dataset in open_cells:
+            if self.suite.variants[variant].steps is None:
+                self._require_made(dataset)
         for cell in open_cells:
-            _write(self._path(*cell), self._measure(*cell))
+            write_json(self._path(*cell), self._measure(*cell))
             self.write_tables()
+        for dataset in () if only else self.suite.described:
+            if recipes.is_made_quickly(dataset) or catalog.locate(dataset):
+                self._open(dataset)
 
-    def records(self) -> dict[tuple[str, str], dict[str, Any]]:
+    def records(self) -> dict[tuple[str, str], CellRecord]:
         """Finished cells by variant and dataset."""
         found = {cell: self._path(*cell) for cell in self.suite.cells()}
-        return {cell: _read(path) for cell, path in found.items() if path.exists()}
+        return {cell: read_cell(path) for cell, path in found.items() if path.exists()}
 
     def missing(self) -> list[tuple[str, str]]:
         """Cells that are not finished."""
         return [cell for cell in self.suite.cells() if not self._path(*cell).exists()]
 
+    def markdown(self) -> str:
+        """The table of what is finished, and below it what diverged and what is not run yet."""
+        found = self.records()
+        note = tell_diverged(found) + _tell_missing(self.missing())
+        return table.markdown(summary.make_table(self.suite, found)) + note
+
     def write_tables(self) -> None:
-        """The table as Markdown and CSV, and all scores as marl-eval reads them."""
-        records = self.records()
-        found = summary.make_table(self.suite, records)
-        note = tell_diverged(records) + _tell_missing(self.missing())
-        _write_text(self.out / "table.md", table.markdown(found) + note)
-        _write_text(self.out / "table.csv", table.csv(found))
+        """The table as Markdown and CSV, the figure, and all scores as marl-eval reads them."""
+        found = self.records()
+        _write_text(self.out / "table.md", self.markdown())
+        _write_text(self.out / "table.csv", table.csv(summary.make_table(self.suite, found)))
         if self.suite.is_scaling:
-            _write_text(self.out / FIGURE, summary.make_figure(self.suite, records))
-        merged: dict[str, Any] = {}
-        for record in records.values():
-            for environment, tasks in record["marl_eval"].items():
-                for task, algorithms in tasks.items():
-                    place = merged.setdefault(environment, {}).setdefault(task, {})
-                    place[record["variant"]] = next(iter(algorithms.values()))
-        _write_text(self.out / MARL_EVAL, json.dumps(merged))
+            _write_text(self.out / FIGURE, summary.make_figure(self.suite, found))
+        _write_text(self.out / MARL_EVAL, json.dumps(summary.merge_marl_eval(found)))
 
     def _path(self, variant: str, dataset: str) -> Path:
         return self.out / CELLS / f"{_plain(variant)}--{_plain(dataset)}.json"
 
-    def _settings(self) -> TrainSettings:
-        suite = self.suite
+    def _require_made(self, dataset: str) -> None:
+        """What is missing is said before anything is run, not after hours of other cells."""
+        derived = self.suite.derived.get(dataset)
+        name = derived.source if derived else dataset
+        if recipes.is_made_quickly(name):
+            recipes.require_assets(name)
+        else:
+            recipes.find(name)
+
+    def _open(self, name: str) -> Dataset:
+        """A dataset, made first where that is quick; what is in it is written down once."""
+        if derived := self.suite.derived.get(name):
+            return replace(derived.change(self._open(derived.source)), name=name)
+        began = time.monotonic()
+        if recipes.is_made_quickly(name):
+            self.tell(f"making {name}")
+            recipes.make(name, tell=self.tell)
+        seconds = round(time.monotonic() - began, 1)
+        data = recipes.open(name)
+        _require_whole(data, name)
+        path = self.out / DATA / f"{_plain(name)}.json"
+        if not path.exists():
+            write_json(path, _describe(data, seconds))
+        return data
+
+    def _settings(self, chosen: Variant, learn_from: Dataset | Env) -> TrainSettings:
+        suite, seeds = self.suite, chosen.seeds or self.suite.seeds
+        if chosen.steps is not None:
+            online = OnlineSettings(chosen.steps, seeds, self.first_seed)
+            algorithm = experiment.make_algorithm(chosen.algorithm, chosen.config, learn_from.spec)
+            per_update = algorithm.batch_size * algorithm.sequence_length
+            return replace(online.in_updates(per_update), continue_on_divergence=True)
         return TrainSettings(
             updates=suite.updates,
-            seeds=suite.seeds,
+            seeds=seeds,
             first_seed=self.first_seed,
             log_every=min(suite.log_every, suite.updates),
             evaluate_every=suite.log_every * 4,
@@ -117,26 +150,34 @@ class Bench:
             continue_on_divergence=True,
         )
 
-    def _measure(self, variant: str, dataset: str) -> dict[str, Any]:
-        """Trains and scores one cell; the record says how to do it again."""
+    def _plan(self, variant: str, dataset: str) -> Experiment:
+        """What the cell trains, and where."""
         suite, chosen = self.suite, self.suite.variants[variant]
-        if recipes.is_made_quickly(dataset):
-            self.tell(f"making {dataset}")
-            recipes.make(dataset, tell=self.tell)
-        run = Run(self.work / suite.name / _plain(variant) / _plain(dataset))
-        seconds = _clock(run)
-        data = recipes.open(dataset)
-        _require_whole(data, dataset)
-        work = Experiment(
+        learn_from: Dataset | Env
+        if chosen.steps is None:
+            learn_from = self._open(dataset)
+        else:
+            learn_from = base.require_jax(base.make_named(dataset), "this suite")
+        derived = suite.derived.get(dataset)
+        return Experiment(
             chosen.algorithm,
             chosen.config,
-            data,
-            run.folder,
-            self._settings(),
+            learn_from,
+            self.work / suite.name / _plain(variant) / _plain(dataset),
+            self._settings(chosen, learn_from),
             EvaluationSettings(episodes=suite.episodes, replays=0),
+            drop_invalid=derived is not None and derived.drop_invalid,
         )
-        references = _references(data) if suite.is_scaling else {}
-        with self.watch(f"{variant} on {dataset}", suite.updates) as report:
+
+    def _measure(self, variant: str, dataset: str) -> CellRecord:
+        """Trains and scores one cell; the record says how to do it again."""
+        suite, chosen = self.suite, self.suite.variants[variant]
+        run = Run(self.work / suite.name / _plain(variant) / _plain(dataset))
+        seconds = _clock(run)
+        work = self._plan(variant, dataset)
+        data = work.learn_from if isinstance(work.learn_from, Dataset) else None
+        references = _references(data) if suite.is_scaling and data is not None else {}
+        with self.watch(f"{variant} on {dataset}", work.train.updates) as report:
 
             def on_progress(update: int, metrics: dict[str, np.ndarray]) -> None:
                 run.write(SecondsSpent(seconds()))
@@ -157,14 +198,48 @@ class Bench:
                 for name, values in last.metrics.items()
             },
             "curve": [[row.update, float(row.returns.mean())] for row in run.rows(Evaluation)],
-            "num_agents": data.spec.num_agents,
-            "transitions": data.num_rows,
+            **(_curves(run) if data is None else {"transitions": data.num_rows}),
+            "num_agents": work.learn_from.spec.num_agents,
             "references": references,
             "diverged": diverged,
             "scores": scores,
             "acting": _act_otherwise(work, chosen.acting, suite.episodes),
             "marl_eval": run.read(MarlEval).values,
         }
+
+
+def _curves(run: Run) -> dict[str, Any]:
+    """How every seed of an online learner fares, by environment steps: while it trains, and in
+    evaluations."""
+    config, rows = run.read(RunConfig), list(run.rows(MetricRow))
+    per_update, seeds = config.steps_per_update, len(config.seeds)
+    taken = rows[-1].seconds - rows[0].seconds
+    done = (rows[-1].update - rows[0].update) * per_update * seeds
+    return {
+        "steps": config.updates * per_update,
+        "steps_per_second": round(done / taken) if taken else None,
+        "steps_per_second_note": SPEED_NOTE,
+        "curves": [
+            [row.update * per_update, *np.array(row.metrics["return"], float).round(4).tolist()]
+            for row in rows
+        ],
+        "evaluations": [
+            [row.update * per_update, *row.returns.mean(axis=1).round(4).tolist()]
+            for row in run.rows(Evaluation)
+        ],
+    }
+
+
+def _describe(data: Dataset, wall_seconds: float) -> dict[str, Any]:
+    """What is in a dataset, and the command that made it."""
+    return {
+        "command": data.origin.get("command"),
+        "commit": provenance.find_commit() or "unknown",
+        "device": jax.devices()[0].device_kind,
+        "wall_seconds": wall_seconds,
+        "origin": data.origin,
+        **stats.describe(data),
+    }
 
 
 def _train(work: Experiment, on_progress: Report) -> tuple[dict[str, Any], str | None]:
@@ -259,17 +334,6 @@ def _references(data: Dataset) -> dict[str, float | None]:
 def _plain(name: str) -> str:
     """A name that is fit for a file."""
     return "".join(c if c.isalnum() else "-" for c in name.lower()).strip("-")
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return json.loads(path.read_text())
-    except ValueError as error:
-        raise OryxError(f"{path} is damaged ({error}); remove it to run the cell again") from error
-
-
-def _write(path: Path, value: Any) -> None:
-    _write_text(path, json.dumps(value, indent=1))
 
 
 def _write_text(path: Path, text: str) -> None:

@@ -1,11 +1,12 @@
 """What a suite is: algorithms on datasets, each pair a cell."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from oryx_marl import registry
+from oryx_marl.data.dataset import Dataset
 from oryx_marl.errors import OryxError
 
 
@@ -18,6 +19,21 @@ class Variant:
     acting: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Further rows from the same training: what they are called, and the settings that differ when
     acting."""
+    steps: int | None = None
+    """Environment steps of an online learner; its cells name an environment, not a dataset."""
+    seeds: int | None = None
+    """Where it has not as many as the rest of the suite."""
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A dataset that is made of another one whenever a cell learns from it."""
+
+    source: str
+    """Name in the catalogue."""
+    change: Callable[[Dataset], Dataset]
+    drop_invalid: bool = False
+    """Train without the rows that fail the checks, which would else be refused."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +42,7 @@ class Suite:
 
     name: str
     datasets: tuple[str, ...]
-    """Names in the catalogue."""
+    """Names in the catalogue, or of environments, or in `derived`."""
     variants: Mapping[str, Variant]
     """By the name that the paper's tables use."""
     updates: int = 100_000
@@ -35,6 +51,10 @@ class Suite:
     log_every: int = 2_500
     order: tuple[tuple[str, str], ...] = ()
     """The cells, where they are not every variant on every dataset."""
+    derived: Mapping[str, Derived] = field(default_factory=dict)
+    """Datasets that are in no catalogue, by the names they have here."""
+    described: tuple[str, ...] = ()
+    """Further datasets of which it is recorded what is in them."""
     is_scaling: bool = False
     """Whether datasets differ in the number of agents: scores are normalised and make a figure."""
 

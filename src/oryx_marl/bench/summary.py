@@ -24,6 +24,17 @@ def make_table(suite: Suite, records: Records) -> table.Table:
     return _by_dataset(suite, records) if suite.is_scaling else _by_algorithm(suite, records)
 
 
+def merge_marl_eval(records: Records) -> dict[str, Any]:
+    """Scores of all cells in one document, as marl-eval reads them."""
+    merged: dict[str, Any] = {}
+    for record in records.values():
+        for environment, tasks in record["marl_eval"].items():
+            for task, algorithms in tasks.items():
+                place = merged.setdefault(environment, {}).setdefault(task, {})
+                place[record["variant"]] = next(iter(algorithms.values()))
+    return merged
+
+
 def make_figure(suite: Suite, records: Records) -> str:
     """Normalised scores over the number of agents with 95% intervals over seeds, as SVG.
 
@@ -94,7 +105,7 @@ def _by_algorithm(suite: Suite, records: Records) -> table.Table:
     """Algorithms down; for each dataset our sampled and greedy scores, minutes, and the paper's."""
     entries = []
     for dataset in suite.datasets:
-        data = dataset.split("/")[1]
+        data = _short(dataset)
         rows = {
             name: scores
             for (_, of), record in records.items()
@@ -116,7 +127,7 @@ def _by_algorithm(suite: Suite, records: Records) -> table.Table:
     order = [name for variant, v in suite.variants.items() for name in (variant, *v.acting)]
     entries.sort(key=lambda entry: order.index(entry.row[0]))
     columns = [
-        f"{dataset.split('/')[1]}, {kind}"
+        f"{_short(dataset)}, {kind}"
         for dataset in suite.datasets
         for kind in ("sampled", "greedy", "paper", "minutes")
     ]
@@ -146,8 +157,13 @@ def _compare(runs: dict[str, np.ndarray], lost: Set[str] = frozenset()) -> dict[
     }
 
 
+def _short(dataset: str) -> str:
+    """A dataset without its family, or an environment."""
+    return dataset.split("/")[-1]
+
+
 def _published(dataset: str) -> list[published.Score]:
-    environment, quality = dataset.split("/")
+    environment, _, quality = dataset.partition("/")
     try:
         return published.scores(environment=environment, dataset=quality)
     except OryxError:  # the paper has nothing on this one

@@ -34,6 +34,8 @@ class BenchSuite:
     """Algorithms or datasets, by the names in the table (default: all)."""
     table: bool = False
     """Print what is finished and run nothing."""
+    write_tables: bool = False
+    """Write table.md, table.csv, marl_eval.json and the figure of what is finished; run nothing."""
     first_seed: int = 0
     """Number of the first seed."""
     out: Path | None = None
@@ -59,7 +61,9 @@ class BenchSuite:
             lambda title, total: training_bar(total, errors, title),
             lambda message: errors.print(message, highlight=False, soft_wrap=True),
         )
-        if not self.table:
+        if self.write_tables:
+            bench.write_tables()
+        elif not self.table:
             try:
                 bench.run(self.only)
             except StoppedError as stop:

@@ -1,0 +1,26 @@
+"""The paper's T-Maze experiment from the beginning: Sable learns online, its data, Oryx on them.
+
+Oryx with the paper's settings on `tmaze/replay` is a cell of suite `tmaze`.
+"""
+
+from oryx_marl.bench.suite import Suite, Variant
+from oryx_marl.bench.suites import tmaze
+from oryx_marl.recipes.tmaze import REPLAY
+
+PAPER = "Oryx, the paper's settings"
+SUITE = Suite(
+    "tmaze_paper",
+    ("tmaze", *tmaze.SUITE.datasets),
+    {
+        "Sable": Variant("sable", REPLAY, steps=20_000_000, seeds=4),
+        "Oryx": tmaze.VARIANTS["Oryx"],
+        PAPER: tmaze.VARIANTS[PAPER],
+    },
+    order=(
+        ("Sable", "tmaze"),
+        ("Oryx", "tmaze/replay"),
+        ("Oryx", "tmaze/expert"),
+        (PAPER, "tmaze/expert"),
+    ),
+    described=("tmaze/snapshots", "tmaze/replay-small"),
+)
