@@ -92,3 +92,12 @@ def test_every_command_exists() -> None:
     for command in shapes.values():
         parsed = cli._app().cli(args=shlex.split(command)[1:], config=cli.FLAGS)
         assert callable(parsed.run)
+
+
+def test_scripts_and_records_of_the_documents_are_there() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    text = "\n".join(page.read_text() for page in pages)
+    named = {*re.findall(r"benchmarks/\w+\.py", text), *re.findall(r"results/[\w./-]+\w", text)}
+    assert len(named) >= 10
+    for path in named:
+        assert (ROOT / path).exists() or (ROOT / "docs" / path).exists(), path
