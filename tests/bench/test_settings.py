@@ -12,7 +12,7 @@ COMMON = {
     "batch_size": 64,
     "learning_rate": 3e-4,
     "td_lambda": 0.0,
-    "act_on_average": False,
+    "act_with_ema": False,
     "advantage": "cumulative",
 }
 

@@ -13,7 +13,7 @@ DATASETS = ("tmaze/planner-mixed", "tmaze/planner-expert")
 ILLEGAL = "tmaze/planner-expert-3-percent-illegal"
 """As from a log with wrong labels: does dropping them keep them from doing harm?"""
 VARIANTS = tmaze.VARIANTS | {
-    "Oryx, plain cloning": Variant("oryx", replace(tmaze.ORYX, objective="clone")),
+    "Oryx, plain cloning": Variant("oryx", replace(tmaze.ORYX, objective="bc")),
     "Oryx, no recurrent state": Variant("oryx", replace(tmaze.ORYX, memory=False)),
     "Oryx, own advantage": Variant("oryx", replace(tmaze.ORYX, advantage="own")),
 }
