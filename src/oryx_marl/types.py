@@ -10,11 +10,12 @@ Axis legend, never redefined elsewhere:
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
-
-import jax
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from oryx_marl.errors import OryxError
+
+if TYPE_CHECKING:  # JAX takes seconds to import, and lists and checks of data do without it
+    import jax
 
 
 @dataclass(frozen=True)
@@ -91,20 +92,20 @@ class Spec:
 class Observation(NamedTuple):
     """What all agents see at one step; leading axes are added by time and batch."""
 
-    features: jax.Array
+    features: "jax.Array"
     """[N, O], in the logged dtype."""
-    action_mask: jax.Array
+    action_mask: "jax.Array"
     """[N, A] bool: the actions each agent may take."""
-    agent_mask: jax.Array
+    agent_mask: "jax.Array"
     """[N] bool: the agents that take part in this step."""
-    reset: jax.Array
+    reset: "jax.Array"
     """[] bool: this step begins an episode, so memory is zeroed before it."""
-    step_count: jax.Array
+    step_count: "jax.Array"
     """[] int32: steps since the episode began."""
-    last_rewards: jax.Array | None = None
+    last_rewards: "jax.Array | None" = None
     """[N] float32: rewards of the step before, 0 in the first; None where nobody tells."""
 
-    def reorder(self, ids: jax.Array) -> "Observation":
+    def reorder(self, ids: "jax.Array") -> "Observation":
         """The same with the agents in the order of `ids` [N]."""
         return self._replace(
             features=self.features[..., ids, :],
@@ -118,16 +119,16 @@ class Step(NamedTuple):
     """What an environment answers; nothing resets by itself, so the last observation is kept."""
 
     observation: Observation
-    rewards: jax.Array
+    rewards: "jax.Array"
     """[N] float32."""
-    terminal: jax.Array
+    terminal: "jax.Array"
     """[N] bool: the task ended here; nothing follows."""
-    truncated: jax.Array
+    truncated: "jax.Array"
     """[N] bool: the recording ended here; the task would have gone on."""
-    state: jax.Array | None = None
+    state: "jax.Array | None" = None
     """[Spec.state_size] float32: the global state that goes with the observation, for training
     alone; None where there is none."""
-    metrics: Mapping[str, jax.Array] = {}
+    metrics: Mapping[str, "jax.Array"] = {}
     """[] each: what the environment reports of the episode so far, by name. Its value at the last
     step is the episode's."""
 
@@ -141,19 +142,19 @@ class Window(NamedTuple):
     """T consecutive logged steps, [T, ...] each or [B, T, ...]; may cross episode borders."""
 
     observation: Observation
-    actions: jax.Array
+    actions: "jax.Array"
     """[T, N] int32, or [T, N, A] float32."""
-    rewards: jax.Array
+    rewards: "jax.Array"
     """[T, N] float32."""
-    terminal: jax.Array
+    terminal: "jax.Array"
     """[T, N] bool."""
-    state: jax.Array | None = None
+    state: "jax.Array | None" = None
     """[T, Spec.state_size] global state, or None where none was logged."""
-    returns_to_go: jax.Array | None = None
+    returns_to_go: "jax.Array | None" = None
     """[T, N] float32: rewards until the episode's end, this step's included; None unless asked
     for."""
 
-    def reorder(self, ids: jax.Array) -> "Window":
+    def reorder(self, ids: "jax.Array") -> "Window":
         """The same with the agents in the order of `ids` [N]."""
         # Box actions have an axis of their own behind that of the agents.
         is_box = self.actions.ndim > self.rewards.ndim
@@ -171,7 +172,7 @@ class Experience(NamedTuple):
     """What a policy met in B environments over T steps, with what it knew; [B, T, ...] each."""
 
     window: Window
-    truncated: jax.Array
+    truncated: "jax.Array"
     """[B, T, N] bool."""
     info: Any
     """What the policy said about each of its steps, [B, T, ...]."""

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -219,4 +218,4 @@ def test_a_killed_recording_leaves_nothing_and_resumes_exactly(tmp_path: Path) -
 def test_all_recipes_are_described() -> None:
     for recipe in tmaze.RECIPES.values():
         assert recipe.description
-        assert isinstance(recipe.run, partial)
+        assert callable(recipe.run)

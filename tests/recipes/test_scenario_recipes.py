@@ -29,7 +29,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     root, told = tmp_path_factory.mktemp("data"), []
     small = _scenarios.make(NAME, _scenarios.Training(2_000))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_scenarios, "CONFIG", TINY)
+        patch.setattr(_scenarios, "make_config", lambda training: TINY)
         patch.setattr(connector, "find_family", lambda name: small if name == NAME else {})
         patch.setattr(record, "MOST_ENVS", 64)
         patch.setattr(record, "PIECE", 5)

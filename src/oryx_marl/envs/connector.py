@@ -19,7 +19,6 @@ windows, and a target at (0, 0) once it is reached. The `clean` mode repairs all
 by G, sees cells outside as a trail without a target, and a target always where it is.
 """
 
-import re
 from typing import Any, NamedTuple
 
 import jax
@@ -28,13 +27,12 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from oryx_marl.envs import _connector_render, base
+from oryx_marl.envs._connector_scenarios import OBSERVATION_MODES, check_config
+from oryx_marl.envs._connector_scenarios import SCENARIOS as SCENARIOS
+from oryx_marl.envs._connector_scenarios import find_scenario as find_scenario
 from oryx_marl.errors import OryxError
 from oryx_marl.types import ActionSpace, Observation, Spec, Step
 
-SIZES = ((5, 3), (7, 5), (10, 10), (15, 23), (18, 30), (22, 40), (25, 50))
-"""(G, N) of the paper's scenarios."""
-SCENARIOS = (*(f"con-{size}x{size}x{agents}a" for size, agents in SIZES), "any con-<G>x<G>x<N>a")
-OBSERVATION_MODES = ("published", "clean")
 SIGHT = 2
 """Cells an agent sees in each direction."""
 VIEW = 2 * SIGHT + 1
@@ -71,7 +69,7 @@ class Connector:
     def __init__(
         self, grid_size: int = 5, num_agents: int = 3, observation_mode: str = "published"
     ) -> None:
-        _check_config(grid_size, num_agents, observation_mode)
+        check_config(grid_size, num_agents, observation_mode)
         self.observation_mode = observation_mode
         self.name = f"con-{grid_size}x{grid_size}x{num_agents}a"
         if observation_mode != OBSERVATION_MODES[0]:
@@ -205,32 +203,3 @@ def make(**config: Any) -> Connector:
             f"connector has no setting {', '.join(unknown)}; it has: {', '.join(sorted(known))}"
         )
     return Connector(**config)
-
-
-def find_scenario(name: str) -> dict[str, Any] | None:
-    """The settings of con-<G>x<G>x<N>a, with -clean behind it of the clean features."""
-    found = re.fullmatch(r"con-(\d+)x(\d+)x(\d+)a(?:-(\w+))?", name)
-    if found is None:
-        return None
-    rows, columns, num_agents = (int(number) for number in found.groups()[:3])
-    if rows != columns:
-        raise OryxError(f"{name}: boards are square, such as con-{rows}x{rows}x{num_agents}a")
-    mode = found[4] or OBSERVATION_MODES[0]
-    _check_config(rows, num_agents, mode)
-    return {"grid_size": rows, "num_agents": num_agents, "observation_mode": mode}
-
-
-def _check_config(grid_size: int, num_agents: int, observation_mode: str) -> None:
-    if num_agents < 1:
-        raise OryxError(f"connector: num_agents must be at least 1, got {num_agents}")
-    # Heads and first moves are placed pair by pair, at random: up to here there is always room.
-    if 4 * num_agents > grid_size**2:
-        raise OryxError(
-            f"connector: {num_agents} agents need a board of at least 4 cells each, got "
-            f"{grid_size} x {grid_size}"
-        )
-    if observation_mode not in OBSERVATION_MODES:
-        raise OryxError(
-            f"connector: observation_mode must be one of {', '.join(OBSERVATION_MODES)}, "
-            f"got '{observation_mode}'"
-        )

@@ -12,7 +12,6 @@ dead agent sees zeros and can only stop. All agents share the reward: the health
 lost in the step, of all that they had, and 1 for a fight won; so 2 at most.
 """
 
-import re
 from typing import Any
 
 import jax
@@ -21,12 +20,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Int
 
 from oryx_marl.envs import _smax_render, base
+from oryx_marl.envs._smax_scenarios import SCENARIOS as SCENARIOS
+from oryx_marl.envs._smax_scenarios import check_config
+from oryx_marl.envs._smax_scenarios import find_scenario as find_scenario
 from oryx_marl.errors import OryxError
 from oryx_marl.types import ActionSpace, Observation, Spec, Step
 
-SIZES = (5, 10, 20, 30)
-"""Units of each team in the paper's scenarios."""
-SCENARIOS = (*(f"smacv2_{units}_units" for units in SIZES), "any smacv2_<N>_units")
 MOVES = ("up", "right", "down", "left", "stop")
 
 State = Any
@@ -44,7 +43,7 @@ class Smax:
     version = 1
 
     def __init__(self, num_units: int = 5) -> None:
-        _check_config(num_units)
+        check_config(num_units)
         smax = base.optional("jaxmarl.environments.smax")
         types = jnp.zeros(2 * num_units, jnp.uint8)  # drawn at the reset; these only count
         self._fight = smax.HeuristicEnemySMAX(
@@ -151,17 +150,3 @@ def make(**config: Any) -> Smax:
     if unknown := sorted(set(config) - {"num_units"}):
         raise OryxError(f"smax has no setting {', '.join(unknown)}; it has: num_units")
     return Smax(**config)
-
-
-def find_scenario(name: str) -> dict[str, Any] | None:
-    """The settings of smacv2_<N>_units, also as the paper writes it, smacv2_<N>units."""
-    found = re.fullmatch(r"smacv2_(\d+)_?units", name)
-    if found is None:
-        return None
-    _check_config(int(found[1]))
-    return {"num_units": int(found[1])}
-
-
-def _check_config(num_units: int) -> None:
-    if num_units < 1:
-        raise OryxError(f"smax: num_units must be at least 1, got {num_units}")

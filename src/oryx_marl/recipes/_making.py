@@ -15,7 +15,6 @@ from oryx_marl.data import catalog, vault
 from oryx_marl.data.catalog import Entry
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.vault_view import VaultView
-from oryx_marl.envs import base
 from oryx_marl.errors import OryxError, OryxWarning
 from oryx_marl.recipes.base import TRAINING, Recipe, Request
 
@@ -186,6 +185,8 @@ def _keep_training(work: Path, kept: Path, tell: Callable[[str], None]) -> None:
 
 def _label(part: Dataset, name: str, origin: dict[str, Any]) -> Dataset:
     """A part with its name and all that is known of its making."""
+    from oryx_marl.envs import base  # slow to import, and lists do without it
+
     spec = part.spec
     environment: dict[str, Any] = {
         "environment": spec.environment,

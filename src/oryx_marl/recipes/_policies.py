@@ -23,7 +23,7 @@ from oryx_marl.errors import OryxError
 from oryx_marl.eval.evaluator import Evaluator
 from oryx_marl.policy import artifact
 from oryx_marl.policy.artifact import PolicyArtifact
-from oryx_marl.recipes.base import Request, one_part
+from oryx_marl.recipes.base import CHECKPOINTS, Request, one_part
 from oryx_marl.rollout.record import record_episodes
 from oryx_marl.runs.documents import RecordingRequest, RunConfig
 from oryx_marl.runs.folder import Run, load_policy
@@ -35,8 +35,6 @@ EVALUATE_EVERY = 100
 """Updates between points of the curve."""
 SNAPSHOT_EVERY = 10
 """Updates between the checkpoints that are stored while recording."""
-CHECKPOINTS = 5
-"""Of a training, which stand for all of it: the middle of each fifth."""
 SCORE_SEED = 1
 """Of `score`; a training and its own scores have seed 0."""
 

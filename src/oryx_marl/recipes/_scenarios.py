@@ -1,34 +1,19 @@
 """Recipes that every scenario of an environment has: a recorded training, its final policy, and its
-policies along the way."""
+policies along the way.
+
+What needs JAX is imported where it is run: recipes are listed in a moment.
+"""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from oryx_marl.algorithms import sable
 from oryx_marl.data.dataset import Dataset
-from oryx_marl.envs import base
-from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
-from oryx_marl.networks.sable import NetworkConfig
 from oryx_marl.recipes import _assets
-from oryx_marl.recipes._policies import (
-    CHECKPOINTS,
-    find,
-    record_training,
-    refuse_policy,
-    roll_out,
-)
-from oryx_marl.recipes.base import TRAINING, Recipe, Request
-
-CONFIG = sable.Config(
-    network=NetworkConfig(num_heads=4),
-    num_envs=1024,
-    rollout_length=16,
-    minibatches=8,
-)
-"""Of all trainings: short roll-outs, and many small steps on them."""
+from oryx_marl.recipes.base import CHECKPOINTS, TRAINING, Recipe, Request
 
 
 @dataclass(frozen=True)
@@ -71,12 +56,29 @@ def make(scenario: str, training: Training) -> dict[str, Recipe]:
     }
 
 
+def make_config(training: Training) -> Any:
+    """Of all trainings: short roll-outs, and many small steps on them."""
+    from oryx_marl.algorithms import sable
+    from oryx_marl.networks.sable import NetworkConfig
+
+    return sable.Config(
+        network=NetworkConfig(num_heads=4),
+        num_envs=1024,
+        rollout_length=16,
+        minibatches=8,
+        learning_rate=training.learning_rate,
+    )
+
+
 def _record(scenario: str, training: Training, request: Request) -> Iterator[Dataset]:
-    config = replace(CONFIG, learning_rate=training.learning_rate)
-    return record_training(_make(scenario), config, request, training.steps)
+    from oryx_marl.recipes._policies import record_training
+
+    return record_training(_make(scenario), make_config(training), request, training.steps)
 
 
 def _act(scenario: str, request: Request) -> Iterator[Dataset]:
+    from oryx_marl.recipes._policies import roll_out
+
     if request.policy is not None:
         return roll_out(_make(scenario), [request.policy], None, request)
     policies = _find_policies(scenario, _assets.checkpoints(scenario)[-1:], request)
@@ -90,6 +92,8 @@ def _act(scenario: str, request: Request) -> Iterator[Dataset]:
 
 def _mix(scenario: str, request: Request) -> Iterator[Dataset]:
     """Much like the recording, without the training."""
+    from oryx_marl.recipes._policies import refuse_policy, roll_out
+
     refuse_policy(request)
     policies = _find_policies(scenario, _assets.checkpoints(scenario), request)
     if not policies:
@@ -101,12 +105,16 @@ def _mix(scenario: str, request: Request) -> Iterator[Dataset]:
     return roll_out(_make(scenario), along, None, request, last)
 
 
-def _make(scenario: str) -> Env:
+def _make(scenario: str) -> Any:
+    from oryx_marl.envs import base
+
     return base.require_jax(base.make_named(scenario), "this recipe")
 
 
 def _find_policies(scenario: str, pretrained: list[str], request: Request) -> list[Path]:
     """The pretrained ones, so that a name means the same everywhere, or else those of the training
     that was recorded here; the last one is the final one."""
+    from oryx_marl.recipes._policies import find
+
     trained = request.work.with_name(f"replay{TRAINING}") / "snapshots"
     return _assets.locate(pretrained, request.tell) or find(trained)

@@ -11,6 +11,8 @@ import numpy as np
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.types import Spec
 
+CHECKPOINTS = 5
+"""Of a training, which stand for all of it: the middle of each fifth."""
 TRAINING = ".training"
 """What is added to a dataset's folder for that of the training it was recorded from."""
 Report = Callable[[int, dict[str, np.ndarray]], None]

@@ -1,11 +1,11 @@
 """Datasets of Connector: con-<G>x<G>x<N>a/replay and /expert, of any size."""
 
-from oryx_marl.envs import connector
+from oryx_marl.envs import _connector_scenarios as scenarios
 from oryx_marl.recipes import _scenarios
 from oryx_marl.recipes._scenarios import Training
 from oryx_marl.recipes.base import Recipe
 
-FAMILIES = tuple(f"con-{size}x{size}x{agents}a" for size, agents in connector.SIZES)
+FAMILIES = tuple(f"con-{size}x{size}x{agents}a" for size, agents in scenarios.SIZES)
 TRAININGS = {
     "con-5x5x3a": Training(2_000_000, learning_rate=3e-4),
     "con-7x7x5a": Training(4_000_000, learning_rate=3e-4),
@@ -19,6 +19,6 @@ most of the recording would be of experts."""
 
 
 def find_family(name: str) -> dict[str, Recipe]:
-    if connector.find_scenario(name) is None:
+    if scenarios.find_scenario(name) is None:
         return {}
     return _scenarios.make(name, TRAININGS.get(name, Training()))

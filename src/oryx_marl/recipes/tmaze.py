@@ -1,32 +1,61 @@
-"""Datasets of the default T-Maze."""
+"""Datasets of the default T-Maze.
+
+What needs JAX is imported where it is run: recipes are listed in a moment.
+"""
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
-from oryx_marl.algorithms import sable
 from oryx_marl.data.dataset import Dataset
-from oryx_marl.envs.tmaze import TMaze
 from oryx_marl.recipes import _assets
-from oryx_marl.recipes._policies import record_training, refuse_policy, roll_out, subsample
-from oryx_marl.recipes._tmaze_planner import BEHAVIOURS, record
 from oryx_marl.recipes.base import Recipe, Request, one_part
 
-REPLAY = sable.Config(learning_rate=2.5e-5, permute_agents=True)
-"""Slower than Sable's default on purpose: its default solves the maze after a fifth of the steps,
-and nearly all of the recording would be solved episodes. So about half of them are, as in the
-paper's recording."""
 FAMILIES = ("tmaze",)
 CHECKPOINTS = tuple(f"tmaze/{when}.npz" for when in ("early", "middle", "late", "final"))
 
 
 def plan(behaviour: str, request: Request) -> Iterator[Dataset]:
     """Episodes of the planner."""
+    from oryx_marl.envs.tmaze import TMaze
+    from oryx_marl.recipes._tmaze_planner import BEHAVIOURS, record
+
     spec, arrays = record(TMaze(), BEHAVIOURS[behaviour], request.rows, request.seed)
     yield one_part(spec, arrays)
 
 
+def make_replay_config() -> Any:
+    """Settings of the training that is recorded.
+
+    Slower than Sable's default on purpose: its default solves the maze after a fifth of the steps,
+    and nearly all of the recording would be solved episodes. So about half of them are, as in the
+    paper's recording.
+    """
+    from oryx_marl.algorithms import sable
+
+    return sable.Config(learning_rate=2.5e-5, permute_agents=True)
+
+
+def replay(request: Request) -> Iterator[Dataset]:
+    """Everything that Sable does while it learns."""
+    from oryx_marl.envs.tmaze import TMaze
+    from oryx_marl.recipes._policies import record_training
+
+    return record_training(TMaze(), make_replay_config(), request)
+
+
+def draw(request: Request) -> Iterator[Dataset]:
+    """Whole episodes of the recording."""
+    from oryx_marl.recipes._policies import subsample
+
+    return subsample("replay", request)
+
+
 def act(names: tuple[str, ...], least: float | None, request: Request) -> Iterator[Dataset]:
     """Episodes of checkpoints of Sable's training, with at least this return."""
+    from oryx_marl.envs.tmaze import TMaze
+    from oryx_marl.recipes._policies import refuse_policy, roll_out
+
     if len(names) > 1:
         refuse_policy(request)
     policies = [request.policy] if request.policy else _assets.locate(names, request.tell)
@@ -47,13 +76,13 @@ RECIPES = {
     "replay": Recipe(
         description="everything that Sable does while it learns for 20 million steps (hours "
         "without a GPU)",
-        run=partial(record_training, TMaze(), REPLAY),
+        run=replay,
         rows=20_000_000,
         is_quick=False,
     ),
     "replay-small": Recipe(
         description="whole episodes drawn from tmaze/replay",
-        run=partial(subsample, "replay"),
+        run=draw,
         rows=100_000,
     ),
     "expert": Recipe(
