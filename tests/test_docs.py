@@ -43,7 +43,7 @@ EXAMPLES = [
 def parse(words: list[str]) -> Any:
     """What the command line makes of a command, without running it."""
     words, _ = cli._take_plugins(words)
-    return cli._app(words).cli(args=words, config=cli.FLAGS)
+    return cli.read(words)
 
 
 @pytest.fixture

@@ -7,13 +7,16 @@ when its name is asked for. A dataset or a run can name a plug-in but never caus
 anything else: what is not registered is an error.
 """
 
+import ast
 import importlib
 import importlib.util
+import inspect
 import pkgutil
 import sys
 import traceback
 import warnings
 from functools import lru_cache
+from importlib.abc import InspectLoader
 from importlib.machinery import SourceFileLoader
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -72,6 +75,32 @@ def load(room: str, name: str) -> ModuleType:
         return _load_installed(room, _installed(room)[name])
     hint = LOAD_FIRST if room in PLUGGABLE else ""
     raise OryxError(f"there is no '{name}' in {room}; there is: {', '.join(names(room))}{hint}")
+
+
+def describe(room: str, name: str) -> str:
+    """The first sentence of a module's docstring; modules of the package are not imported."""
+    if name in _own(room):
+        return read_summary(f"oryx_marl.{room}.{name}")
+    return _summarise(load(room, name).__doc__)
+
+
+def read_summary(module: str, name: str | None = None) -> str:
+    """The first sentence of the docstring of a module, or of a class of it, without an import."""
+    spec = importlib.util.find_spec(module)
+    assert spec is not None
+    loader = spec.loader
+    if not isinstance(loader, InspectLoader):
+        return ""
+    tree = ast.parse(loader.get_source(module) or "")
+    found = (each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == name)
+    return _summarise(ast.get_docstring(tree if name is None else next(found)))
+
+
+def _summarise(docstring: str | None) -> str:
+    """The first sentence in one line."""
+    first = inspect.cleandoc(docstring or "").split("\n\n")[0]
+    sentence = " ".join(first.split()).partition(". ")[0]
+    return sentence if not sentence or sentence[-1] in ".?!" else f"{sentence}."
 
 
 def add_file(path: Path | str) -> ModuleType:

@@ -24,9 +24,7 @@ def test_the_documented_algorithm_trains(tmp_path: Path, own_plugins: None) -> N
     (tmp_path / "smooth.py").write_text(code)
     registry.add_file(tmp_path / "smooth.py")
     assert "smooth" in registry.names("algorithms")
-    parsed = cli._app().cli(
-        args=["train", "smooth", "tmaze/planner-expert", "--smoothing", "0.2"], config=cli.FLAGS
-    )
+    parsed = cli.read(["train", "smooth", "tmaze/planner-expert", "--smoothing", "0.2"])
     assert parsed.config.smoothing == 0.2
     module = registry.load("algorithms", "smooth")
     with pytest.raises(OryxError, match="continuous"):

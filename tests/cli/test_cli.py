@@ -14,6 +14,7 @@ import pytest
 
 import oryx_marl
 from oryx_marl.cli import main as cli
+from oryx_marl.cli.report import Report
 from oryx_marl.data import catalog, vault
 from oryx_marl.runs import checkpoint
 from oryx_marl.runs.folder import Run
@@ -172,13 +173,13 @@ def test_ctrl_c_at_any_other_moment_leaves_at_once(
     class Left(BaseException):
         pass
 
-    def interrupt(command: cli.Report) -> None:
+    def interrupt(command: Report) -> None:
         raise KeyboardInterrupt
 
     def leave(code: int) -> None:
         raise Left(code)
 
-    monkeypatch.setattr(cli.Report, "run", interrupt)
+    monkeypatch.setattr(Report, "run", interrupt)
     monkeypatch.setattr(os, "_exit", leave)
     with pytest.raises(Left, match="130"):
         cli.main(["report", "runs/none"])
@@ -341,7 +342,7 @@ def test_expert_data_is_made_in_seconds(tmp_path: Path, cache: dict[str, str]) -
 
 def test_the_papers_settings_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["train", "oryx", "tmaze/replay-small", "--preset", "paper"]
-    parsed = cli._app().cli(args=arguments, config=cli.FLAGS)
+    parsed = cli.read(arguments)
     config = parsed._choose(catalog.open("tmaze/replay-small"))
     assert (config.network.decay_scale, config.td_lambda, config.act_with_ema) == (0.5, 0.0, False)
     for algorithm, is_offered in {"oryx": True, "bc": False}.items():

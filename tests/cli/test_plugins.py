@@ -71,7 +71,7 @@ def test_a_broken_package_spoils_its_own_command_alone(
     install(tmp_path, "broken", "1 / 0", points)
     monkeypatch.syspath_prepend(tmp_path)
     oryx("data list --json")
-    assert cli._app().cli(args=["train", "sable", "--env", "tmaze"], config=cli.FLAGS)
+    assert cli.read(["train", "sable", "--env", "tmaze"])
     oryx("train slow tmaze/planner-expert", 2)
     shown = capsys.readouterr().err
     assert shown.startswith("error: the plug-in 'slow' of the package broken cannot be loaded")

@@ -5,16 +5,14 @@ import typing
 from dataclasses import dataclass
 from pathlib import Path
 
-from oryx_marl import registry
 from oryx_marl.bench import published, suite
 from oryx_marl.bench import table as tables
 from oryx_marl.bench.runner import Bench, tell_diverged
 from oryx_marl.bench.summary import make_table
 from oryx_marl.cli.console import console, errors
-from oryx_marl.errors import OryxError
+from oryx_marl.errors import OryxError, StoppedError
 from oryx_marl.parallel import compilation
 from oryx_marl.progress import training_bar
-from oryx_marl.training.loop import StoppedError
 
 NARROW = (
     "Print some with --env, --scenario, --dataset and --algorithm, such as\n"
@@ -81,13 +79,7 @@ class BenchSuite:
             console.print(f"not finished: {names}", highlight=False, soft_wrap=True)
 
 
-def commands() -> dict[str, type]:
-    """Every `bench` command by name; suites are found on disk."""
-    found = {name: _suite_command(name) for name in registry.names("bench.suites")}
-    return {**found, "published": BenchPublished}
-
-
-def _suite_command(name: str) -> type:
+def make_command(name: str) -> type:
     """The command of one suite."""
     return dataclasses.make_dataclass(
         f"Bench{name.title()}",

@@ -1,14 +1,11 @@
 """Where all commands print, and how they write what is common to them."""
 
 import json
-import math
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import tyro
 from rich.console import Console
-
-from oryx_marl.runs.documents import Score
 
 console = Console()
 """For results."""
@@ -32,10 +29,3 @@ def say_aside(message: str) -> None:
 def print_json(value: Any) -> None:
     """Prints what a script reads."""
     print(json.dumps(value))  # noqa: T201
-
-
-def interval(score: Score) -> str:
-    """A mean and its interval over seeds."""
-    if math.isnan(score.low):
-        return f"{score.mean:.2f} (one seed: no interval)"
-    return f"{score.mean:.2f} [{score.low:.2f}, {score.high:.2f}]"

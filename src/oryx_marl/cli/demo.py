@@ -7,10 +7,11 @@ from oryx_marl import api, recipes
 from oryx_marl.algorithms import oryx
 from oryx_marl.cli.console import console, errors
 from oryx_marl.cli.train import show
+from oryx_marl.errors import StoppedError
 from oryx_marl.experiment import Experiment
 from oryx_marl.runs.documents import Summary
 from oryx_marl.runs.folder import Run
-from oryx_marl.training.loop import StoppedError, TrainSettings
+from oryx_marl.training.loop import TrainSettings
 
 
 @dataclass(frozen=True)

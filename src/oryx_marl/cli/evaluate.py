@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from oryx_marl import api
-from oryx_marl.cli.console import RunFolder, interval, print_json, say
+from oryx_marl.cli.console import RunFolder, print_json, say
+from oryx_marl.cli.scores import interval
 from oryx_marl.errors import OryxError
 
 

@@ -3,24 +3,16 @@
 import os
 import sys
 import warnings
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import tyro
-from tyro.extras import SubcommandApp
 
 import oryx_marl
 from oryx_marl import registry, renamed
-from oryx_marl.cli import bench as cli_bench
-from oryx_marl.cli import data as cli_data
-from oryx_marl.cli import train as cli_train
+from oryx_marl.cli.commands import make_app
 from oryx_marl.cli.console import errors
-from oryx_marl.cli.demo import Demo
-from oryx_marl.cli.evaluate import Eval
-from oryx_marl.cli.report import Report
-from oryx_marl.errors import OryxError, OryxWarning
-from oryx_marl.training.loop import StoppedError
+from oryx_marl.errors import OryxError, OryxWarning, StoppedError, UnknownNameError
 
 FLAGS = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
 """Flags are called as the settings are, without the name of the group they belong to."""
@@ -34,27 +26,6 @@ INTERRUPTED = (
     "stopped; what was saved is kept: go on with the same command, `train` and `data make` with "
     "--resume"
 )
-
-
-def _app(asked: Collection[str] = ()) -> SubcommandApp:
-    """Every command by name; algorithms are found on disk, and in plug-ins.
-
-    Of installed plug-ins only those that are named in `asked` are imported.
-    """
-    train, data, bench, app = (SubcommandApp() for _ in range(4))
-    for name, command in cli_train.commands(asked).items():
-        train.command(name=name)(command)
-    for name, command in cli_data.COMMANDS.items():
-        data.command(name=name)(command)
-    app.command(name="demo")(Demo)
-    app.command(train, name="train", help="Train an algorithm on a dataset.")
-    app.command(name="eval")(Eval)
-    app.command(data, name="data", help="List, describe, check, make and download datasets.")
-    for name, command in cli_bench.commands().items():
-        bench.command(name=name)(command)
-    app.command(bench, name="bench", help="Run the paper's experiments; print published scores.")
-    app.command(name="report")(Report)
-    return app
 
 
 def _take_plugins(arguments: list[str]) -> tuple[list[str], list[Path]]:
@@ -118,7 +89,7 @@ def main(arguments: list[str] | None = None) -> None:
         words, files = _take_plugins(_rename_flags(given))
         for file in files:
             registry.add_file(file)
-        command = _app(words).cli(prog="oryx", description=DESCRIPTION, args=words, config=FLAGS)
+        command = read(words)
         code = 1
         command.run()
     except StoppedError as stop:
@@ -133,7 +104,12 @@ def main(arguments: list[str] | None = None) -> None:
     except (OryxError, OSError) as error:
         errors.print("error:", style="bold red", end=" ")
         errors.print(str(error), highlight=False, markup=False, soft_wrap=True)
-        sys.exit(code)
+        sys.exit(2 if isinstance(error, UnknownNameError) else code)
+
+
+def read(words: list[str]) -> Any:
+    """The command that the words ask for, with its settings."""
+    return make_app(words).cli(prog="oryx", description=DESCRIPTION, args=words, config=FLAGS)
 
 
 def _leave(code: int) -> None:

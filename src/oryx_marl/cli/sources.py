@@ -209,6 +209,3 @@ class DataSubsample:
         if self.rows is not None:
             ways.append(f"drawn at random until {self.rows:,} steps (seed {self.seed})")
         return ways
-
-
-COMMANDS = {"import": DataImport, "export": DataExport, "subsample": DataSubsample}

@@ -2,7 +2,6 @@
 
 import dataclasses
 import typing
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,8 @@ from oryx_marl import config as configs
 from oryx_marl.algorithms import oryx
 from oryx_marl.api import TrainedRun
 from oryx_marl.bench import settings
-from oryx_marl.cli.console import DatasetName, console, errors, interval, say
+from oryx_marl.cli.console import DatasetName, console, errors, say
+from oryx_marl.cli.scores import interval
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.quality import screen as check
 from oryx_marl.envs import base
@@ -179,21 +179,7 @@ class _TrainOnline(_Train):
         self._train(env, self.train.in_updates(per_update), config)
 
 
-def commands(asked: Collection[str] = ()) -> dict[str, type]:
-    """One `train` command per algorithm found.
-
-    An algorithm of an installed plug-in is imported only if its name is among the words `asked`.
-    """
-    waiting = registry.installed(ROOM)
-    return {
-        name: _waiting_command(name, waiting[name])
-        if name in waiting and name not in asked
-        else _command(name)
-        for name in registry.names(ROOM)
-    }
-
-
-def _command(name: str) -> type:
+def make_command(name: str) -> type:
     """The command of one algorithm, with its Config's fields as flags."""
     module, special = registry.load(ROOM, name), {"oryx": _TrainOryx}
     title = (module.__doc__ or name).split(":")[0]
@@ -206,9 +192,3 @@ def _command(name: str) -> type:
         namespace={"algorithm": name, "__doc__": f"Train {title} {where}."},
         frozen=True,
     )
-
-
-def _waiting_command(name: str, package: str) -> type:
-    """Stands in the list of algorithms for one that nobody has asked for."""
-    about = f"Train {name} of the package {package}."
-    return dataclasses.make_dataclass(f"Train{name.title()}", [], namespace={"__doc__": about})

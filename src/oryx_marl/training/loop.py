@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from oryx_marl.algorithms.base import Algorithm
-from oryx_marl.errors import OryxError
+from oryx_marl.errors import OryxError, StoppedError
 from oryx_marl.eval.metrics import evaluation_row
 from oryx_marl.ops.masked import pick
 from oryx_marl.parallel import devices
@@ -109,16 +109,6 @@ class TrainState(NamedTuple):
 
 class DivergedError(OryxError):
     """A loss stopped being a finite number."""
-
-
-class StoppedError(OryxError):
-    """The user stopped the run; everything up to here is in a checkpoint."""
-
-    def __init__(
-        self, what: str, how_to_go_on: str = "continue with the same command and --resume"
-    ) -> None:
-        super().__init__(f"{what}; nothing is lost: {how_to_go_on}")
-        self.what = what
 
 
 def init_state(algorithm: Algorithm, seeds: list[int], source: Source | None = None) -> TrainState:

@@ -5,14 +5,14 @@ Oryx with the paper's settings on `tmaze/replay` is a cell of suite `tmaze`.
 
 from oryx_marl.bench.suite import Suite, Variant
 from oryx_marl.bench.suites import tmaze
-from oryx_marl.recipes.tmaze import REPLAY
+from oryx_marl.recipes.tmaze import make_replay_config
 
 PAPER = "Oryx, the paper's settings"
 SUITE = Suite(
     "tmaze_paper",
     ("tmaze", *tmaze.SUITE.datasets),
     {
-        "Sable": Variant("sable", REPLAY, steps=20_000_000, seeds=4),
+        "Sable": Variant("sable", make_replay_config(), steps=20_000_000, seeds=4),
         "Oryx": tmaze.VARIANTS["Oryx"],
         PAPER: tmaze.VARIANTS[PAPER],
     },

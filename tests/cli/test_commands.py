@@ -1,0 +1,80 @@
+"""Commands import only what they need, and each of them is found by its name."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from oryx_marl import registry
+from oryx_marl.cli import commands
+from oryx_marl.cli import main as cli
+
+TELL = """
+import sys
+from oryx_marl.__main__ import main
+try:
+    main()
+except SystemExit as stop:
+    assert not stop.code, stop.code
+finally:
+    print(*sorted({name.split(".")[0] for name in sys.modules}), file=sys.stderr)
+"""
+
+
+def imported_by(arguments: str) -> set[str]:
+    """Packages that a command has imported when it ends, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", TELL, *arguments.split()],
+        env={**os.environ, "COLUMNS": "120"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "without"),
+    [
+        ("--help", {"jax", "numpy", "tensorstore"}),
+        ("--version", {"jax", "numpy", "tensorstore"}),
+        ("train --help", {"jax", "numpy"}),
+        ("data --help", {"jax", "numpy"}),
+        ("bench --help", {"jax", "numpy"}),
+        ("data list", {"jax", "equinox", "optax", "orbax"}),
+        ("data list --json", {"jax", "equinox", "optax", "orbax"}),
+        ("data list --remote", {"jax", "equinox", "optax", "orbax"}),
+        ("data info tmaze/planner-mixed", {"jax", "equinox", "optax", "orbax"}),
+    ],
+)
+def test_what_is_not_needed_is_not_imported(arguments: str, without: set[str]) -> None:
+    assert imported_by(arguments) & without == set()
+
+
+def test_importing_the_package_imports_nothing_else() -> None:
+    code = "import sys, oryx_marl; print('jax' in sys.modules, 'numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_every_command_can_be_loaded() -> None:
+    for command in (*commands.ALONE.values(), *commands.DATA.values(), commands.PUBLISHED):
+        assert callable(command.load().run)
+        assert command.about().endswith(".")
+
+
+def test_algorithms_are_listed_with_their_summary(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["train", "--help"])
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    for name in registry.names("algorithms"):
+        assert registry.describe("algorithms", name)[:40] in shown
+
+
+@pytest.mark.parametrize("name", ["iql_cql", "iql-cql"])
+def test_names_with_a_dash_and_with_an_underscore(name: str) -> None:
+    command = cli.read(["train", name, "tmaze/planner-expert", "--seeds", "2"])
+    assert (command.algorithm, command.train.seeds) == ("iql_cql", 2)
