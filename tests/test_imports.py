@@ -30,6 +30,7 @@ ROOMS = [
     "outcomes",
     "experiment",
     "recipes",
+    "resuming",
     "report",
     "api",
     "bench",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         load,
         load_plugin,
         open,
+        resume,
         train,
     )
     from oryx_marl.data.dataset import Dataset
@@ -54,6 +55,7 @@ __all__ = [
     "load",
     "load_plugin",
     "open",
+    "resume",
     "to_pettingzoo",
     "train",
 ]

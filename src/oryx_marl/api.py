@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from rich.console import Console
 
-from oryx_marl import experiment, recipes, registry
+from oryx_marl import experiment, recipes, registry, resuming
 from oryx_marl.config import coerce
 from oryx_marl.data import catalog, vault
 from oryx_marl.data.dataset import Dataset
@@ -19,15 +19,16 @@ from oryx_marl.data.sources import base as sources
 from oryx_marl.envs import base as envs
 from oryx_marl.envs.adapters.accept import as_env
 from oryx_marl.envs.base import Env, HostEnv, is_host
-from oryx_marl.errors import OryxError, OryxWarning
+from oryx_marl.errors import OryxError, OryxWarning, StoppedError
 from oryx_marl.eval import metrics
 from oryx_marl.eval.evaluator import Evaluator
-from oryx_marl.experiment import EvaluationSettings, Experiment
+from oryx_marl.experiment import EvaluationSettings, Experiment, Named
 from oryx_marl.outcomes.scores import STREAMS
 from oryx_marl.parallel import compilation
 from oryx_marl.policy.player import Player
 from oryx_marl.progress import Report, training_bar
 from oryx_marl.report import page
+from oryx_marl.resuming import Begun
 from oryx_marl.runs.documents import HeldOut, Score, Summary
 from oryx_marl.runs.folder import load_policy
 from oryx_marl.training.loop import TrainSettings
@@ -165,7 +166,7 @@ def train(
         out: folder of the run (default: runs/<algorithm>-<dataset>).
         updates: gradient updates per seed; of an online learner `steps` says how long.
         seeds: independent repetitions.
-        resume: go on with a run that was stopped.
+        resume: go on with a run that was stopped, with the settings that it has; see `resume`.
         env: where to score (see `evaluate`), if not in the environment that the data come from.
         evaluation: how many episodes.
         drop_invalid: train on data with invalid rows, without those rows.
@@ -173,24 +174,75 @@ def train(
         settings: of the algorithm (`learning_rate=1e-3`, `width=128`), or of the training
             (`log_every=50`).
     """
+    algorithm = registry.canonical("algorithms", algorithm)
     learn_from = _open(algorithm, data)
+    name = f"{algorithm}-{learn_from.name.replace('/', '-')}"
+    folder = Path("runs") / name if out is None else Path(out)
+    begun = resuming.read(folder) if resume else None
     given = {"updates": updates, "seeds": seeds, **settings}
-    config, schedule = _settings(algorithm, {k: v for k, v in given.items() if v is not None})
+    given = {name: value for name, value in given.items() if value is not None}
+    config, schedule = _settings(algorithm, given, begun)
     if isinstance(schedule, OnlineSettings):
         made = experiment.make_algorithm(algorithm, config, learn_from.spec)
         schedule = schedule.in_updates(made.batch_size * made.sequence_length)
-    name = f"{algorithm}-{learn_from.name.replace('/', '-')}"
+    found = None if env is None else as_env(env, fits=learn_from.spec)
+    if begun is not None:
+        evaluation = resuming.keep_hold_out(begun, evaluation or begun.evaluation)
+        drop_invalid = drop_invalid or begun.drop_invalid
+        found = resuming.find_env(begun, env)
+        env = begun.named.env if env is None else env
+    named = Named(
+        str(data) if isinstance(data, str | Path) else None, env if isinstance(env, str) else None
+    )
     work = Experiment(
         algorithm,
         config,
         learn_from,
-        Path("runs") / name if out is None else Path(out),
+        folder,
         schedule,
         evaluation or EvaluationSettings(),
         drop_invalid,
-        None if env is None else as_env(env, fits=learn_from.spec),
+        found,
+        named,
     )
     return run_experiment(work, resume, Console(stderr=True, quiet=not progress))
+
+
+def resume(
+    run: TrainedRun | str | Path,
+    *,
+    updates: int | None = None,
+    steps: int | None = None,
+    data: Dataset | Env | str | Path | None = None,
+    env: Any = None,
+    evaluation: EvaluationSettings | None = None,
+    continue_on_divergence: bool | None = None,
+    progress: bool = True,
+) -> TrainedRun:
+    """Continues a run with the settings it has, like `oryx train --resume RUN`.
+
+    Args:
+        run: the folder of a run that was stopped or killed, or of one that is to train longer.
+        updates: gradient updates per seed in all, if more than before.
+        steps: the same for an online learner, in environment steps.
+        data: the dataset, where it is not found by the name that the run has noted.
+        env: where to score, if that is an environment of your own: code is never imported because
+            a run says so.
+        evaluation: how many episodes; the share that is held out stays as it is.
+        keep_going: when a seed diverges, train the others on.
+        progress: show a progress bar.
+    """
+    begun = resuming.read(_folder(run))
+    work = resuming.make_experiment(
+        begun,
+        updates=updates,
+        steps=steps,
+        data=data,
+        env=env,
+        evaluation=evaluation,
+        continue_on_divergence=continue_on_divergence,
+    )
+    return run_experiment(work, True, Console(stderr=True, quiet=not progress))
 
 
 def run_experiment(work: Experiment, resume: bool, console: Console) -> TrainedRun:
@@ -201,7 +253,11 @@ def run_experiment(work: Experiment, resume: bool, console: Console) -> TrainedR
         nullcontext(lambda *_: None) if console.quiet else training_bar(work.train.updates, console)
     )
     with watch as report:
-        result = experiment.run(work, resume, report)
+        try:
+            result = experiment.run(work, resume, report)
+        except StoppedError as stop:
+            how = f"continue with `oryx train --resume {work.out}`, or oryx_marl.resume in Python"
+            raise StoppedError(stop.what, how) from stop
     has_page = result.summary is not None or result.held_out is not None
     is_first = jax.process_index() == 0
     written = page.write(work.out) if has_page and is_first else None
@@ -304,14 +360,22 @@ def _open(algorithm: str, data: Dataset | Env | str | Path) -> Dataset | Env:
     return recipes.open(data)
 
 
-def _settings(algorithm: str, given: dict[str, Any]) -> tuple[Any, TrainSettings | OnlineSettings]:
-    """The algorithm's Config and the training's settings, from names as the command line has."""
-    module = registry.load("algorithms", algorithm)
-    schedule: Any = OnlineSettings() if module.Config.online else TrainSettings()
+def _settings(
+    algorithm: str, given: dict[str, Any], begun: Begun | None = None
+) -> tuple[Any, TrainSettings | OnlineSettings]:
+    """The algorithm's Config and the training's settings, from names as the command line has.
+
+    What is not given is that of the run that was begun, or else the default.
+    """
+    kind = registry.load("algorithms", algorithm).Config
+    schedule: Any = OnlineSettings() if kind.online else TrainSettings()
+    base = kind()
+    if begun is not None and begun.config.algorithm == algorithm:
+        base, schedule = begun.settings, begun.schedule
     own = {entry.name for entry in fields(schedule)}
     times = {name: coerce(schedule, name, value) for name, value in given.items() if name in own}
     rest = {name: value for name, value in given.items() if name not in own}
-    config, unknown = _replace(module.Config(), rest)
+    config, unknown = _replace(base, rest)
     if unknown:
         known, name = sorted({*own, *_names(config)}), min(unknown)
         close = difflib.get_close_matches(name, known, 1, cutoff=0.8)

@@ -1,6 +1,6 @@
 """One run from data, or from an environment, to its outcomes; nothing but orchestration."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -67,6 +67,23 @@ class EvaluationSettings:
 
 
 @dataclass(frozen=True)
+class Named:
+    """What the user has named, in the user's words: a command that repeats a run needs them."""
+
+    data: str | None = None
+    """Name or folder of the dataset."""
+    env: str | None = None
+    """Environment to score in, such as package.module:make."""
+    plugins: tuple[str, ...] = ()
+    """Files of plug-ins."""
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> "Named":
+        """As config.json has it."""
+        return Named(values.get("data"), values.get("env"), tuple(values.get("plugins", ())))
+
+
+@dataclass(frozen=True)
 class Experiment:
     """What is learned from what, and where it is kept."""
 
@@ -82,6 +99,7 @@ class Experiment:
     """Train on data with invalid rows all the same, without those rows."""
     env: Env | HostEnv | None = None
     """Where the policy is scored; None: in the environment that the data come from, if known."""
+    named: Named = Named()
 
     @property
     def task(self) -> str:
@@ -272,6 +290,7 @@ def describe(experiment: Experiment, algorithm: Algorithm) -> RunConfig:
             "evaluation": configs.to_dict(experiment.evaluation),
             "environment": None if experiment.env is None else experiment.env.name,
             "drop_invalid": experiment.drop_invalid,
+            "named": {**configs.to_dict(experiment.named), "plugins": _plugins()},
             "jax": jax.__version__,
             "devices": jax.device_count(),
         },
@@ -282,6 +301,10 @@ def _find_action_names(learn_from: Dataset | Env) -> list[str] | None:
     if isinstance(learn_from, Dataset):
         return stats.find_action_names(learn_from)
     return list(learn_from.action_names) if learn_from.spec.action.kind == "discrete" else None
+
+
+def _plugins() -> list[str]:
+    return [str(path) for path in registry.files()]
 
 
 TOLD = ("seeds", "updates")

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import NamedTuple
 
-from oryx_marl.errors import OryxError, OryxWarning
+from oryx_marl.errors import OryxError, OryxWarning, UnknownNameError
 
 PLUGGABLE = {
     "algorithms": ("Config", "make"),
@@ -65,8 +65,14 @@ def names(room: str) -> list[str]:
     return [*own, *sorted(plugins)]
 
 
+def canonical(room: str, name: str) -> str:
+    """The name as it is listed: `iql-cql` is that of `iql_cql`, as the command line writes it."""
+    return name.replace("-", "_") if name.replace("-", "_") in names(room) else name
+
+
 def load(room: str, name: str) -> ModuleType:
     """The module of a name, or an error that lists what there is."""
+    name = canonical(room, name)
     if name in _own(room):
         return importlib.import_module(f"oryx_marl.{room}.{name}")
     if name in _files(room):
@@ -74,7 +80,9 @@ def load(room: str, name: str) -> ModuleType:
     if name in _installed(room):
         return _load_installed(room, _installed(room)[name])
     hint = LOAD_FIRST if room in PLUGGABLE else ""
-    raise OryxError(f"there is no '{name}' in {room}; there is: {', '.join(names(room))}{hint}")
+    raise UnknownNameError(
+        f"there is no '{name}' in {room}; there is: {', '.join(names(room))}{hint}"
+    )
 
 
 def describe(room: str, name: str) -> str:

@@ -143,7 +143,7 @@ def test_ctrl_c_saves_and_says_how_to_continue(finished: Path, cache: dict[str, 
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert "continue with the same command and --resume" in stderr
+    assert "continue with `oryx train --resume runs/stopped`" in stderr
     run = finished / "runs" / "stopped"
     newest = checkpoint.updates(run / "checkpoints")[-1]
     lines = (run / "metrics.jsonl").read_text().splitlines()
@@ -188,9 +188,9 @@ def test_ctrl_c_at_any_other_moment_leaves_at_once(
 
 def test_errors_are_one_message_and_a_code(finished: Path, cache: dict[str, str]) -> None:
     cases = {
-        ("data", "info", "tmaze/nothing"): (1, "tmaze/planner-expert"),
-        ("train", "oryx", "nowhere"): (1, "nowhere"),
-        ("eval", "runs/nothing"): (1, "no run"),
+        ("data", "info", "tmaze/nothing"): (2, "`oryx data list`"),
+        ("train", "oryx", "nowhere"): (2, "nowhere"),
+        ("eval", "runs/nothing"): (2, "no run"),
         ("train", "oryx", "tmaze/planner-expert", "--log-every", "7"): (2, "multiple of log_every"),
     }
     for arguments, (code, expected) in cases.items():
@@ -376,6 +376,6 @@ def test_a_run_that_is_not_there_is_not_resumed(
     out = tmp_path / "none"
     with pytest.raises(SystemExit) as stop:
         cli.main([*TRAIN, "--out", str(out), "--resume"])
-    assert stop.value.code == 1
+    assert stop.value.code == 2
     assert f"there is no run at {out} to resume" in capsys.readouterr().err.replace("\n", " ")
     assert not out.exists()

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -72,6 +73,44 @@ def test_algorithms_are_listed_with_their_summary(capsys: pytest.CaptureFixture[
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
     for name in registry.names("algorithms"):
         assert registry.describe("algorithms", name)[:40] in shown
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "data info tmaze/planer",
+        "data check tmaze/planer",
+        "data plot tmaze/planer",
+        "data make tmaze/planer",
+        "data export tmaze/planer out.parquet",
+        "data subsample tmaze/planer depot/few --rows 5",
+        "train oryx tmaze/planer",
+        "train orix tmaze/planner-expert",
+        "train sable --env tmase",
+        "train oryx tmaze/planner-expert --env tmase",
+        "train oryx tmaze/planner-expert --env no_such_module:make",
+        "demo --data tmaze/planer",
+        "eval no-run",
+        "report no-run",
+        "bench tmase",
+        "train --resume no-run",
+        "data list2",
+    ],
+)
+def test_the_same_typo_ends_with_2_in_every_command(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        cli.main(command.split())
+    assert stop.value.code == 2
+    told = capsys.readouterr().err
+    assert "Traceback" not in told
+    if "tmaze/planer" in command:
+        assert "tmaze/planner-mixed" in told or "tmaze/planner-expert" in told
+        assert "`oryx data list`" in told
+        assert told.count("tmaze/") <= 4  # the name itself and the closest three
+        assert "con-5x5x3a" not in told
 
 
 @pytest.mark.parametrize("name", ["iql_cql", "iql-cql"])

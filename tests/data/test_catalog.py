@@ -46,7 +46,7 @@ def test_a_name_of_the_package_means_its_own_data(tmp_path):
 
 @pytest.mark.parametrize("name", ["depot/none", "none", "../depot/one", "/", "", "a/b/c"])
 def test_unknown_names(depot, name):
-    with pytest.raises(OryxError, match=r"there is no dataset .*depot/one"):
+    with pytest.raises(OryxError, match=r"there is no dataset .*`oryx data list`"):
         catalog.open(name, depot)
 
 

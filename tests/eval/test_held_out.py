@@ -160,9 +160,7 @@ def test_training_without_an_environment_reports_it(tmp_path: Path) -> None:
     assert "<h2>Learning curve</h2>" not in shown
     assert "<h2>Losses</h2>" in shown
     other = replace(work, config=replace(config, batch_size=8, learning_rate=1e-3))
-    differing = (
-        r"another batch_size \(16 against 8\), another learning_rate \(0.003 against 0.001\)"
-    )
+    differing = "batch_size 16, not 8, learning_rate 0.003, not 0.001"
     with pytest.raises(OryxError, match=differing):
         experiment.run(other, resume=True)
     assert jax.tree.leaves(found["agreement"]["per_seed"]) == found["agreement"]["per_seed"]

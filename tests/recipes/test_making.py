@@ -96,7 +96,7 @@ def test_other_rows_and_seed_and_root(family, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["game/none", "none", "../game/good", "/", "", "a/b/c"])
 def test_unknown_names(family, tmp_path, name):
-    with pytest.raises(OryxError, match=r"there is no dataset .*game/good"):
+    with pytest.raises(OryxError, match=r"there is no dataset .*`oryx data list`"):
         recipes.open(name, tmp_path)
     with pytest.raises(OryxError, match="there is no recipe"):
         recipes.make(name, tmp_path)

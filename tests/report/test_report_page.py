@@ -240,7 +240,7 @@ def test_required_files(tmp_path: Path, name: str, content: str | None, said: st
 
 
 def test_folder_and_target_must_exist(tmp_path: Path) -> None:
-    with pytest.raises(OryxError, match="is not a folder"):
+    with pytest.raises(OryxError, match="there is no run at"):
         page.write(tmp_path / "nowhere")
     with pytest.raises(OryxError, match="choose another place"):
         page.write(put_run(tmp_path), tmp_path)

@@ -14,14 +14,14 @@ from oryx_marl.data import catalog
 from oryx_marl.data.subsample import whole_episodes
 from oryx_marl.envs import base
 from oryx_marl.envs.tmaze import TMaze
-from oryx_marl.errors import OryxError
+from oryx_marl.errors import OryxError, UnknownNameError
 from oryx_marl.experiment import EvaluationSettings, Experiment
 from oryx_marl.networks.recurrent import RecurrentConfig
 from oryx_marl.networks.sable import NetworkConfig
 from oryx_marl.policy import artifact
 from oryx_marl.runs import checkpoint
 from oryx_marl.runs.documents import RunConfig, SpecDocument
-from oryx_marl.runs.folder import Run
+from oryx_marl.runs.folder import Run, load_policy
 from oryx_marl.training.loop import TrainSettings
 
 CONFIG = bc.Config(network=RecurrentConfig(8, 8), batch_size=4, sequence_length=4)
@@ -164,7 +164,20 @@ def test_settings_that_differ_are_named(run: Run) -> None:
     config = run.read(RunConfig)
     run.begin(config, resume=True)
     other = RunConfig.from_json({**config.to_json(), "config": {**config.config, "batch_size": 9}})
-    with pytest.raises(OryxError, match=r"another batch_size \(4 against 9\)"):
+    with pytest.raises(OryxError, match="was begun with batch_size 4, not 9"):
         run.begin(other, resume=True)
     with pytest.raises(OryxError, match="holds a run already"):
         run.begin(config, resume=False)
+
+
+def test_a_folder_that_is_not_a_run_says_what_to_name(tmp_path: Path) -> None:
+    """Such as that of a run's policies, which was a complaint about a missing config.json."""
+    policies = tmp_path / "run" / "policy"
+    policies.mkdir(parents=True)
+    with pytest.raises(UnknownNameError, match=r"is missing, so .* is not the folder of a run"):
+        load_policy(policies)
+    for name in ("last.npz", "best.npz"):
+        (policies / name).write_bytes(b"")
+    told = rf"name {policies}/last.npz or {policies}/best.npz, or the run's folder, {tmp_path}/run"
+    with pytest.raises(UnknownNameError, match=told):
+        load_policy(policies)

@@ -12,6 +12,8 @@ console = Console()
 errors = Console(stderr=True)
 """For progress, warnings and errors."""
 
+FLAGS = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
+"""Flags are called as the settings are, without the name of the group they belong to."""
 DatasetName: TypeAlias = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATASET")]
 RunFolder: TypeAlias = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
 

@@ -6,16 +6,12 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import tyro
-
 import oryx_marl
 from oryx_marl import registry, renamed
 from oryx_marl.cli.commands import make_app
-from oryx_marl.cli.console import errors
+from oryx_marl.cli.console import FLAGS, errors
 from oryx_marl.errors import OryxError, OryxWarning, StoppedError, UnknownNameError
 
-FLAGS = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
-"""Flags are called as the settings are, without the name of the group they belong to."""
 PLUGIN = "--plugin"
 DESCRIPTION = (
     "Learn coordinated multi-agent policies from logged data. With any command, --plugin FILE adds "
@@ -23,8 +19,8 @@ DESCRIPTION = (
 )
 _format_other = warnings.formatwarning
 INTERRUPTED = (
-    "stopped; what was saved is kept: go on with the same command, `train` and `data make` with "
-    "--resume"
+    "stopped; what was saved is kept: continue a training with `oryx train --resume RUN`, "
+    "`data make` with --resume, anything else with the same command"
 )
 
 
@@ -109,6 +105,15 @@ def main(arguments: list[str] | None = None) -> None:
 
 def read(words: list[str]) -> Any:
     """The command that the words ask for, with its settings."""
+    if words[:1] == ["train"] and any(word.startswith("--resume") for word in words):
+        from oryx_marl.cli import resume
+
+        if resume.is_asked(words):
+            return resume.read(words, _read_plainly)
+    return _read_plainly(words)
+
+
+def _read_plainly(words: list[str]) -> Any:
     return make_app(words).cli(prog="oryx", description=DESCRIPTION, args=words, config=FLAGS)
 
 

@@ -2,14 +2,14 @@
 
 import dataclasses
 import typing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
-from oryx_marl import api, experiment, recipes, registry
+from oryx_marl import api, experiment, recipes, registry, resuming
 from oryx_marl import config as configs
 from oryx_marl.algorithms import oryx
 from oryx_marl.api import TrainedRun
@@ -22,12 +22,14 @@ from oryx_marl.envs import base
 from oryx_marl.envs.adapters.accept import as_env
 from oryx_marl.envs.base import Env, HostEnv
 from oryx_marl.errors import OryxError
-from oryx_marl.experiment import EvaluationSettings, Experiment
+from oryx_marl.experiment import EvaluationSettings, Experiment, Named
+from oryx_marl.resuming import Begun
 from oryx_marl.runs.documents import HeldOut, Summary
 from oryx_marl.training.loop import TrainSettings
 from oryx_marl.training.online import OnlineSettings
 
 ROOM = "algorithms"
+NOTHING = Named()
 
 
 def show(run: TrainedRun) -> None:
@@ -76,6 +78,11 @@ class _Train:
     """What every `train` command does; the algorithm's Config is added for each below."""
 
     algorithm: typing.ClassVar[str]
+    begun: typing.ClassVar[Begun | None] = None
+    """The run that is continued, if one is."""
+
+    def _name_folder(self, task: str) -> Path:
+        return Path("runs") / f"{self.algorithm}-{task.replace('/', '-')}"
 
     def _train(
         self,
@@ -83,9 +90,10 @@ class _Train:
         train: TrainSettings,
         config: Any,
         env: Env | HostEnv | None = None,
+        named: Named = NOTHING,
     ) -> None:
         given: Any = self
-        out = given.out or Path("runs") / f"{self.algorithm}-{learn_from.name.replace('/', '-')}"
+        out = given.out or self._name_folder(learn_from.name)
         work = Experiment(
             self.algorithm,
             config,
@@ -95,9 +103,8 @@ class _Train:
             given.evaluation,
             getattr(given, "drop_invalid", False),
             env,
+            named,
         )
-        if given.resume and not out.exists():
-            raise OryxError(f"there is no run at {out} to resume; leave out --resume to begin one")
         show(api.run_experiment(work, given.resume, errors))
 
 
@@ -118,12 +125,23 @@ class _TrainOffline(_Train):
     env: str | None = None
     """Environment to score in: a name, or package.module:make (default: that of the data)."""
 
+    def find_out(self) -> Path:
+        """The run's folder."""
+        return self.out or self._name_folder(recipes.view(self.dataset).name)
+
     def run(self) -> None:
         dataset = recipes.open(self.dataset)
-        env = None if self.env is None else as_env(self.env, fits=dataset.spec)
+        named = Named(self.dataset, self.env)
+        env: Env | HostEnv | None
+        if self.begun is None:
+            env = None if self.env is None else as_env(self.env, fits=dataset.spec)
+        else:
+            env = resuming.find_env(self.begun, self.env)
+            resuming.keep_hold_out(self.begun, self.evaluation)  # refuses another one
+            named = replace(named, env=self.env or self.begun.named.env)
         if self.drop_invalid:
             errors.print(f"{check.count_left_out(dataset)}", highlight=False, soft_wrap=True)
-        self._train(dataset, self.train, self._choose(dataset), env)
+        self._train(dataset, self.train, self._choose(dataset), env, named)
 
     def _choose(self, dataset: Dataset) -> Any:
         """The Config to train with."""
@@ -138,7 +156,8 @@ class _TrainOryx(_TrainOffline):
     """Settings to begin with: ours, or those of Oryx's paper for this kind of data."""
 
     def __post_init__(self) -> None:
-        given, ours = configs.to_dict(self.config), configs.to_dict(oryx.Config())  # type: ignore[attr-defined]
+        default = oryx.Config() if self.begun is None else self.begun.settings
+        given, ours = configs.to_dict(self.config), configs.to_dict(default)  # type: ignore[attr-defined]
         single = [f"{name} {value}" for name, value in given.items() if value != ours[name]]
         if self.preset == "paper" and single:
             raise OryxError(
@@ -170,6 +189,10 @@ class _TrainOnline(_Train):
     def __post_init__(self) -> None:
         base.find(self.env)  # refuses an unknown name before any work
 
+    def find_out(self) -> Path:
+        """The run's folder."""
+        return self.out or self._name_folder(base.make_named(self.env).name)
+
     def run(self) -> None:
         what = f"'{self.algorithm}', an online learner,"
         env = base.require_jax(base.make_named(self.env), what)
@@ -179,8 +202,8 @@ class _TrainOnline(_Train):
         self._train(env, self.train.in_updates(per_update), config)
 
 
-def make_command(name: str) -> type:
-    """The command of one algorithm, with its Config's fields as flags."""
+def make_command(name: str, begun: Begun | None = None) -> type:
+    """The command of one algorithm, with its Config's fields as flags; `begun` is continued."""
     module, special = registry.load(ROOM, name), {"oryx": _TrainOryx}
     title = (module.__doc__ or name).split(":")[0]
     online = experiment.is_online(name)
@@ -189,6 +212,29 @@ def make_command(name: str) -> type:
         f"Train{name.title()}",
         [("config", module.Config, field(default_factory=module.Config))],
         bases=(_TrainOnline if online else special.get(name, _TrainOffline),),
-        namespace={"algorithm": name, "__doc__": f"Train {title} {where}."},
+        namespace={"algorithm": name, "begun": begun, "__doc__": f"Train {title} {where}."},
         frozen=True,
     )
+
+
+def continue_command(name: str, begun: Begun) -> Any:
+    """The command that continues a run with its own settings."""
+    before = begun.config
+    if before.algorithm != name:
+        raise OryxError(
+            f"{begun.run.folder} was begun with the algorithm {before.algorithm}, not {name}; "
+            f"continue it with `oryx train --resume {begun.run.folder}`"
+        )
+    values = {
+        "config": begun.settings,
+        "train": begun.schedule,
+        "evaluation": begun.evaluation,
+        "out": begun.run.folder,
+        "resume": True,
+    }
+    if before.online:
+        values["env"] = before.dataset
+    else:
+        values["dataset"] = begun.named.data or before.dataset
+        values["leave_out_bad_rows"] = begun.drop_invalid
+    return make_command(name, begun)(**values)

@@ -14,7 +14,7 @@ from oryx_marl.data import vault
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.hub import archives as hub
 from oryx_marl.data.vault_view import VaultView
-from oryx_marl.errors import OryxError
+from oryx_marl.errors import OryxError, UnknownNameError
 
 EMBEDDED = Path(__file__).parent / "embedded"
 """Small datasets that are installed with the package."""
@@ -86,11 +86,22 @@ def explain_missing(name: str, known: Collection[str]) -> OryxError:
     if is_name(name) and name.split("/")[0] in hub.archives():
         return OryxError(f"dataset '{name}' is not here yet: oryx data download {name}")
     if Path(name).is_file():
-        return OryxError(f"{name} is a file; import it first: oryx data import {name} NAME/VARIANT")
-    close = ", ".join(difflib.get_close_matches(name, known, cutoff=0.8))
-    hint = f"did you mean {close}?" if close else f"by name are known: {', '.join(known) or 'none'}"
+        return UnknownNameError(
+            f"{name} is a file; import it first: oryx data import {name} NAME/VARIANT"
+        )
+    if (Path(name) / "config.json").is_file():
+        return UnknownNameError(
+            f"{name} is a run, not a dataset; continue it with `oryx train --resume {name}`"
+        )
     inside = " in this folder" if Path(name).is_dir() else ""
-    return OryxError(f"there is no dataset '{name}'{inside}; {hint}")
+    return UnknownNameError(f"there is no dataset '{name}'{inside}; {suggest(name, known)}")
+
+
+def suggest(name: str, known: Collection[str]) -> str:
+    """The closest of the known names, at most three, and how to see all."""
+    close = difflib.get_close_matches(name, known, 3, cutoff=0.5)
+    hint = f"did you mean {', '.join(close)}? A" if close else "a"
+    return f"{hint}ll names: `oryx data list` (oryx_marl.list_datasets() in Python)"
 
 
 def new_folder(name: str, root: Path | None = None) -> Path:

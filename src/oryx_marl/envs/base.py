@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from oryx_marl import registry
-from oryx_marl.errors import OryxError
+from oryx_marl.errors import OryxError, UnknownNameError
 from oryx_marl.types import Spec, Step
 
 State = Any
@@ -165,7 +165,7 @@ def find(name: str) -> tuple[str, dict[str, Any]]:
         config = module.find_scenario(name) if scenarios else None
         if config is not None:
             return family, config
-    raise OryxError(f"there is no environment '{name}'; there is: {'; '.join(known)}")
+    raise UnknownNameError(f"there is no environment '{name}'; there is: {'; '.join(known)}")
 
 
 def find_action_names(spec: Spec) -> list[str] | None:

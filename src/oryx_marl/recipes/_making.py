@@ -1,6 +1,5 @@
 """Datasets that can be made: finding their recipes, and storing what they make."""
 
-import difflib
 import shlex
 import shutil
 import warnings
@@ -15,7 +14,7 @@ from oryx_marl.data import catalog, vault
 from oryx_marl.data.catalog import Entry
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.vault_view import VaultView
-from oryx_marl.errors import OryxError, OryxWarning
+from oryx_marl.errors import OryxError, OryxWarning, UnknownNameError
 from oryx_marl.recipes.base import TRAINING, Recipe, Request
 
 ROOM = "recipes"
@@ -84,10 +83,8 @@ def require(name: str) -> Recipe:
     """The recipe of a name, or an error that says which there are."""
     recipe = _find_recipe(name)
     if recipe is None:
-        known = sorted(_recipes())
-        if close := difflib.get_close_matches(name, known, cutoff=0.8):
-            raise OryxError(f"there is no recipe for '{name}'; did you mean {', '.join(close)}?")
-        raise OryxError(f"there is no recipe for '{name}'; there are: {', '.join(known) or 'none'}")
+        hint = catalog.suggest(name, sorted(_recipes()))
+        raise UnknownNameError(f"there is no recipe for '{name}'; {hint}")
     return recipe
 
 

@@ -82,9 +82,8 @@ class RunContents:
 def read(folder: Path) -> RunContents:
     """The run in a folder. Only `config.json` and `eval.json` must be there and be whole, or where
     there is no environment `held_out.json`."""
-    if not folder.is_dir():
-        raise OryxError(f"{folder} is not a folder; give the folder that `oryx train` wrote")
     run, notes = Run(folder), dict[str, str]()
+    run.require()
     config = run.read(RunConfig)
     curve = None
     if run.has(MarlEval) or not run.has(HeldOut):

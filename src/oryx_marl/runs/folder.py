@@ -13,7 +13,7 @@ import numpy as np
 from oryx_marl import config as configs
 from oryx_marl import files, registry
 from oryx_marl.algorithms.base import Algorithm
-from oryx_marl.errors import OryxError
+from oryx_marl.errors import OryxError, UnknownNameError
 from oryx_marl.policy import artifact
 from oryx_marl.policy.artifact import PolicyArtifact
 from oryx_marl.runs import checkpoint, replay, sealed
@@ -39,6 +39,10 @@ _MUST_MATCH = (
 """Settings that a resumed run may not change; the number of updates may grow."""
 
 
+LONGEST_LIST = 10
+"""Entries that a message shows."""
+
+
 class NoBestError(OryxError):
     """A run whose weights were never evaluated, so that none of them are the best."""
 
@@ -58,18 +62,36 @@ class Run:
         if self.has(RunConfig):
             if not resume:
                 raise OryxError(
-                    f"{self.folder} holds a run already; continue it with --resume, or name "
-                    "another folder with --out"
+                    f"{self.folder} holds a run already; continue it (`oryx train --resume "
+                    f"{self.folder}`, or oryx_marl.resume in Python), or choose another folder "
+                    "with out"
                 )
             before, now = (each.to_json() for each in (self.read(RunConfig), config))
             if differing := _differences(before, json.loads(json.dumps(now)), _MUST_MATCH):
                 raise OryxError(
-                    f"{self.folder} was begun with another {', another '.join(differing)}; "
-                    "resume with the same settings or use another --out"
+                    f"{self.folder} was begun with {', '.join(differing)}; leave that out to "
+                    "continue the run as it is, or choose another folder for a new one"
                 )
         with files.explain(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         self.write(config)
+
+    def require(self) -> None:
+        """Raises unless this is the folder of a run."""
+        if self.has(RunConfig):
+            return
+        if not self.folder.is_dir():
+            raise UnknownNameError(f"there is no run at {self.folder}")
+        policies = [self.folder / f"{which}.npz" for which in WEIGHTS]
+        if names := " or ".join(str(path) for path in policies if path.is_file()):
+            raise UnknownNameError(
+                f"{self.folder} is not the folder of a run, but holds policies: name {names}, or "
+                f"the run's folder, {self.folder.parent}"
+            )
+        raise UnknownNameError(
+            f"{self.folder / RunConfig.file} is missing, so {self.folder} is not the folder of a "
+            "run; name one that `oryx train` has written"
+        )
 
     def has(self, kind: type[Document]) -> bool:
         """Whether there is such a document."""
@@ -153,8 +175,7 @@ class Run:
         Neither needs the environment.
         """
         self._require_which(which)
-        if not self.folder.is_dir():
-            raise OryxError(f"there is no run at {self.folder}")
+        self.require()
         config, spec = self.read(RunConfig), self.read(SpecDocument).spec
         if config.spec_sha256 != hash_spec(spec):
             raise OryxError(
@@ -247,5 +268,12 @@ def _differences(before: Any, now: Any, names: Iterable[str]) -> list[str]:
         if isinstance(old, dict) and isinstance(new, dict):
             found += _differences(old, new, new)
         elif old != new:
-            found.append(f"{name} ({old} against {new})")
+            found.append(f"{name} {_shorten(old)}, not {_shorten(new)}")
     return found
+
+
+def _shorten(value: Any) -> str:
+    """A value for a message, long lists and texts by their beginning."""
+    if isinstance(value, list) and len(value) > LONGEST_LIST:
+        return f"{value[:LONGEST_LIST]} and {len(value) - LONGEST_LIST:,} more"
+    return str(value)

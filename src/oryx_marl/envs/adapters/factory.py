@@ -6,14 +6,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from oryx_marl.errors import OryxError
+from oryx_marl.errors import OryxError, UnknownNameError
 
 
 def resolve(name: str) -> Callable[..., Any]:
     """What `package.module:make` names; modules in the current folder are found too."""
     module_name, colon, attribute = name.partition(":")
     if not (module_name and colon and attribute):
-        raise OryxError(
+        raise UnknownNameError(
             f"'{name}' names no function: write package.module:function, with a colon, such as "
             "my_env:make"
         )
@@ -28,7 +28,7 @@ def resolve(name: str) -> Callable[..., Any]:
             raise OryxError(
                 f"'{name}': the module {module_name} needs {error.name}, which is not installed"
             ) from error
-        raise OryxError(
+        raise UnknownNameError(
             f"'{name}': there is no module {error.name}; run this in the folder that holds it, or "
             "install the package"
         ) from error
@@ -38,7 +38,7 @@ def resolve(name: str) -> Callable[..., Any]:
         ) from error
     for part in attribute.split("."):
         if not hasattr(found, part):
-            raise OryxError(f"'{name}': {module_name} has no '{attribute}'")
+            raise UnknownNameError(f"'{name}': {module_name} has no '{attribute}'")
         found = getattr(found, part)
     if not callable(found):
         raise OryxError(f"'{name}' is no function but a {type(found).__name__}")

@@ -1,0 +1,93 @@
+"""The command `oryx train ... --resume`: a run goes on with the settings it has."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from oryx_marl import api, registry, resuming
+from oryx_marl.cli import train
+from oryx_marl.cli.console import FLAGS, RunFolder, errors
+from oryx_marl.experiment import EvaluationSettings
+from oryx_marl.resuming import Begun
+
+ROOM = "algorithms"
+FLAG = "--resume"
+
+
+@dataclass(frozen=True)
+class Resume:
+    """Continue a run with the settings it has; only what is below can be said anew."""
+
+    run_folder: RunFolder
+    """Folder of a run that was stopped or killed, or that is to train longer."""
+    updates: int | None = None
+    """Gradient updates per seed in all, if more than before."""
+    steps: int | None = None
+    """The same for an online learner, in environment steps."""
+    data: str | None = None
+    """Name or folder of the dataset, where it is not found by the name that the run has noted."""
+    env: str | None = None
+    """Environment to score in, if it is one of your own (package.module:make): code is never
+    imported because a run says so."""
+    episodes: int | None = None
+    """Episodes per seed for the final scores."""
+    episodes_while_training: int | None = None
+    """Episodes per seed each time the curve gets a point."""
+    replays: int | None = None
+    """Episodes recorded for the page's replay."""
+    continue_on_divergence: bool | None = None
+    """When a seed diverges, train the others on; it stays as at the last checkpoint."""
+
+    def run(self) -> None:
+        begun = resuming.read(self.run_folder)
+        work = resuming.make_experiment(
+            begun,
+            updates=self.updates,
+            steps=self.steps,
+            data=self.data,
+            env=self.env,
+            evaluation=self._evaluation(begun),
+            continue_on_divergence=self.continue_on_divergence,
+        )
+        train.show(api.run_experiment(work, True, errors))
+
+    def _evaluation(self, begun: Begun) -> EvaluationSettings:
+        names = ("episodes", "episodes_while_training", "replays")
+        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return replace(begun.evaluation, **given)
+
+
+def is_asked(words: list[str]) -> bool:
+    """Whether the words ask for a run to be continued, and not for help alone."""
+    resumes = any(word == FLAG or word.startswith(f"{FLAG}=") for word in words)
+    return words[:1] == ["train"] and resumes and not {"-h", "--help"} & {*words}
+
+
+def read(words: list[str], read_plainly: Any) -> Any:
+    """The command that the words ask for; what they do not say is taken from the run.
+
+    `read_plainly(words)` reads them as if a run were begun.
+    """
+    if words[1].startswith("-"):  # no algorithm: the run knows it
+        rest = [word.removeprefix(f"{FLAG}=") for word in words[1:] if word != FLAG]
+        return tyro.cli(Resume, prog=f"oryx train {FLAG}", args=rest, config=FLAGS)
+    name = registry.canonical(ROOM, words[1])
+    out = infer_schema(words)
+    if name not in registry.names(ROOM) or out is None:
+        command = read_plainly(words)  # names what is unknown
+        out = command.find_out()
+    begun = train.continue_command(name, resuming.read(out))
+    prog = f"oryx train {words[1]}"
+    return tyro.cli(type(begun), default=begun, prog=prog, args=words[2:], config=FLAGS)
+
+
+def infer_schema(words: list[str]) -> Path | None:
+    """The folder that is named with `--out`."""
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        if word == "--out":
+            return Path(after)
+        if word.startswith("--out="):
+            return Path(word.removeprefix("--out="))
+    return None
