@@ -229,7 +229,7 @@ def resume(
         env: where to score, if that is an environment of your own: code is never imported because
             a run says so.
         evaluation: how many episodes; the share that is held out stays as it is.
-        keep_going: when a seed diverges, train the others on.
+        continue_on_divergence: when a seed diverges, train the others on.
         progress: show a progress bar.
     """
     begun = resuming.read(_folder(run))

@@ -63,7 +63,7 @@ class Begun:
 
     @property
     def drop_invalid(self) -> bool:
-        return bool(self.config.rest.get("leave_out_bad_rows", False))
+        return bool(self.config.rest.get("drop_invalid", False))
 
     @cached_property
     def named(self) -> Named:

@@ -1,12 +1,22 @@
 """Scores as the commands print them."""
 
-import math
+from collections.abc import Sequence
 
 from oryx_marl.runs.documents import Score
+
+MOST_SEEDS = 10
+"""Whose scores are printed side by side."""
 
 
 def interval(score: Score) -> str:
     """A mean and its interval over seeds."""
-    if math.isnan(score.low):
-        return f"{score.mean:.2f} (one seed: no interval)"
-    return f"{score.mean:.2f} [{score.low:.2f}, {score.high:.2f}]"
+    if score.has_interval:
+        return f"{score.mean:.2f} [{score.low:.2f}, {score.high:.2f}]"
+    why = "all seeds equal" if score.is_constant else "one seed"
+    return f"{score.mean:.2f} ({why}: no interval)"
+
+
+def per_seed(values: Sequence[float]) -> str:
+    """The scores of the seeds, of many the first."""
+    shown = " ".join(f"{value:.2f}" for value in values[:MOST_SEEDS])
+    return shown if len(values) <= MOST_SEEDS else f"{shown} and {len(values) - MOST_SEEDS:,} more"

@@ -15,7 +15,7 @@ from oryx_marl.algorithms import oryx
 from oryx_marl.api import TrainedRun
 from oryx_marl.bench import settings
 from oryx_marl.cli.console import DatasetName, console, errors, say
-from oryx_marl.cli.scores import interval
+from oryx_marl.cli.scores import interval, per_seed
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.quality import screen as check
 from oryx_marl.envs import base
@@ -52,9 +52,8 @@ def _show_scores(summary: Summary) -> None:
     heads = [f"{name} \\[95% over seeds]" for name in (summary.metric, *names)]
     table = Table("weights", "acting", *heads, "per seed")
     for (which, acting), score in summary.scores.items():
-        per_seed = " ".join(f"{value:.2f}" for value in score.per_seed)
         cells = [interval(each) for each in (score, *(score.metrics[name] for name in names))]
-        table.add_row(which, acting, *map(Text, cells), per_seed)
+        table.add_row(which, acting, *map(Text, cells), per_seed(score.per_seed))
     console.print(table)
 
 
@@ -236,5 +235,5 @@ def continue_command(name: str, begun: Begun) -> Any:
         values["env"] = before.dataset
     else:
         values["dataset"] = begun.named.data or before.dataset
-        values["leave_out_bad_rows"] = begun.drop_invalid
+        values["drop_invalid"] = begun.drop_invalid
     return make_command(name, begun)(**values)

@@ -7,7 +7,7 @@ from typing import Any
 from oryx_marl import config as configs
 from oryx_marl import registry
 from oryx_marl.errors import OryxError
-from oryx_marl.experiment import EvaluationSettings
+from oryx_marl.experiment import EvaluationSettings, Named
 from oryx_marl.training.loop import TrainSettings
 from oryx_marl.training.online import OnlineSettings
 
@@ -15,12 +15,13 @@ from oryx_marl.training.online import OnlineSettings
 def command(config: dict[str, Any]) -> str:
     """`oryx train ...` with every setting that is not the default."""
     words = ["oryx", "train", config["algorithm"]]
+    named = Named.from_json(config.get("named") or {})
     if config.get("online"):
         steps = config["updates"] * config["steps_per_update"]
         words += ["--env", config["dataset"], "--steps", str(steps)]
         defaults = _run_defaults(OnlineSettings())
     else:
-        words += [config["dataset"], "--updates", str(config["updates"])]
+        words += [named.data or config["dataset"], "--updates", str(config["updates"])]
         defaults = _run_defaults(TrainSettings())
     words += ["--seeds", str(len(config["seeds"]))]
     first = min(config["seeds"], default=0)
@@ -28,8 +29,10 @@ def command(config: dict[str, Any]) -> str:
     words += _flags({k: v for k, v in config.items() if k in defaults}, defaults)
     words += _flags(flatten(config["config"]), _defaults(config["algorithm"]))
     words += _flags(config.get("evaluation", {}), configs.to_dict(EvaluationSettings()))
-    for file in registry.files():
-        words += ["--plugin", str(file)]
+    if env := named.env or config.get("environment"):
+        words += ["--env", env]
+    for file in dict.fromkeys([*named.plugins, *map(str, registry.files())]):
+        words += ["--plugin", file]
     return shlex.join(words)
 
 

@@ -46,8 +46,17 @@ class Axis:
         return numbers.short(10.0**tick if self.is_log else tick)
 
 
-def axis(values: Sequence[float], intervals: int = 4, *, is_tight: bool = False) -> Axis:
-    """An axis with round ticks around all finite values; `is_tight` ends where the values end."""
+def axis(
+    values: Sequence[float],
+    intervals: int = 4,
+    *,
+    is_tight: bool = False,
+    bounds: tuple[float, float] | None = None,
+) -> Axis:
+    """An axis with round ticks around all finite values; `is_tight` ends where the values end.
+
+    It never leaves `bounds`, between which all values lie.
+    """
     finite = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
     low, high = min(finite), max(finite)
     if high - low <= 1e-12 * max(1.0, abs(low), abs(high)):
@@ -55,9 +64,13 @@ def axis(values: Sequence[float], intervals: int = 4, *, is_tight: bool = False)
             return Axis(low - 0.5, high + 0.5, (low,))
         margin = 0.5 * max(1.0, abs(low))
         low, high = (low - margin, high + margin) if low else (0.0, 1.0)
+        if bounds is not None:
+            low, high = bounds
     step = _round_step((high - low) / intervals)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     ticks = tuple(round(place * step, 12) for place in range(first, last + 1))
+    if bounds is not None:
+        ticks = tuple(tick for tick in ticks if bounds[0] <= tick <= bounds[1])
     if is_tight:
         inside = tuple(tick for tick in ticks if low <= tick <= high)
         return Axis(low, high, inside)
@@ -71,10 +84,13 @@ def learning_curve(
     low: Float[np.ndarray, "points"],
     high: Float[np.ndarray, "points"],
     reference: float,
+    bounds: tuple[float, float] | None = None,
 ) -> str:
     """Mean, band and one faint line per seed over updates; `reference` is a dashed level."""
     across = axis([0.0, *updates.tolist()], is_tight=True)
-    up = axis([*scores.ravel().tolist(), *low.tolist(), *high.tolist(), reference], 5)
+    up = axis(
+        [*scores.ravel().tolist(), *low.tolist(), *high.tolist(), reference], 5, bounds=bounds
+    )
     drawing = [_band(across, up, updates, low, high)]
     if math.isfinite(reference):
         drawing.append(_line(across, up, np.array([across.low, across.high]), reference, "level"))
@@ -178,7 +194,10 @@ def ranges(
 
 
 def small(
-    updates: Float[np.ndarray, "lines"], values: Float[np.ndarray, "S lines"], name: str
+    updates: Float[np.ndarray, "lines"],
+    values: Float[np.ndarray, "S lines"],
+    name: str,
+    bounds: tuple[float, float] | None = None,
 ) -> str:
     """One logged metric: the mean over seeds and the range of all seeds, spikes included."""
     bins = np.array_split(np.arange(len(updates)), min(len(updates), MOST_POINTS))
@@ -194,7 +213,7 @@ def small(
         mean, low, high = np.log10(mean), np.log10(low), np.log10(high)
         ends = (float(np.floor(np.nanmin(low))), float(np.ceil(np.nanmax(high))))
     else:
-        ticks = axis([*low.tolist(), *high.tolist()], 2).ticks
+        ticks = axis([*low.tolist(), *high.tolist()], 2, bounds=bounds).ticks
         ends = (ticks[0], ticks[-1])
     up = Axis(*ends, ends, is_log)
     across = axis(updates.tolist(), 2, is_tight=True)

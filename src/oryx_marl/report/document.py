@@ -6,6 +6,7 @@ from html import escape
 from pathlib import Path
 
 from oryx_marl import __version__, files
+from oryx_marl.report import numbers
 
 
 def render(title: str, body: str, script: str = "") -> str:
@@ -49,6 +50,17 @@ def write(page: str, target: Path) -> Path:
 def section(title: str, text: str, body: str) -> str:
     """A part of the page; `body` is markup, the rest is text."""
     return f'<section><h2>{title}</h2>\n<p class="lead">{escape(text)}</p>\n{body}</section>\n'
+
+
+def absent(title: str, why: str, consequence: str) -> str:
+    """One quiet sentence where something is not there."""
+    sentence = escape(f"{why}, so {consequence}.")
+    return f'<section><h2>{title}</h2>\n<p class="quiet">{sentence}</p></section>\n'
+
+
+def count(number: int, noun: str) -> str:
+    """1 seed, 3 seeds."""
+    return f"{numbers.one(number)} {noun}{'' if number == 1 else 's'}"
 
 
 def legend(keys: list[tuple[str, str]]) -> str:

@@ -1,6 +1,5 @@
 """One self-contained page for a run: the result, the replay, the curves, how to make it again."""
 
-import dataclasses
 import json
 from html import escape
 from pathlib import Path
@@ -8,25 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from oryx_marl.eval import metrics
-from oryx_marl.report import again, alarms, charts, document, interval, numbers, replay
-from oryx_marl.report.document import legend, pairs, section
+from oryx_marl.report import (
+    again,
+    alarms,
+    charts,
+    document,
+    glossary,
+    interval,
+    numbers,
+    replay,
+    results,
+)
+from oryx_marl.report.document import absent, count, legend, pairs, section
 from oryx_marl.report.run import Curve, Metrics, RunContents, read
-from oryx_marl.runs.documents import DatasetCard, Score, Summary
+from oryx_marl.runs.documents import DatasetCard, Score
+from oryx_marl.runs.replay import FILE as REPLAY
 from oryx_marl.runs.sealed import to_floats
 
-WEIGHTS = {"last": "final weights", "best": "best checkpoint"}
-NAMES = {
-    "max_logit": "largest |logit|",
-    "policy_loss": "policy loss",
-    "critic_loss": "critic loss",
-    "agreement": "agreement with an action",
-    "log_likelihood": "log-likelihood of an action",
-}
-"""Metrics whose name alone does not say enough."""
-
-
-UNLEARNED = "So this policy has learned next to nothing: train longer before you use it. "
+COPY = '<button type="button" id="copy" aria-describedby="command">Copy</button>'
+SCRIPTS = ("viewer.js", "copy.js")
 
 
 def write(run: Path, out: Path | None = None) -> Path:
@@ -41,22 +40,23 @@ def render(run: RunContents) -> str:
     played = [] if run.curve is None else [_replay(run), _curve(run, run.curve)]
     sections = [
         *played,
-        _held_out(run),
+        results.show_held_out(run),
         _dataset(run),
-        "" if run.curve is None else _results(run),
+        "" if run.curve is None else results.show(run),
         _metrics(run),
         _settings(run),
         _again(run),
     ]
     body = f"{_headline(run)}\n{''.join(sections)}"
-    return document.render(title, body, document.package_file("viewer.js"))
+    script = "".join(document.package_file(name) for name in SCRIPTS)
+    return document.render(title, body, script)
 
 
 def _headline(run: RunContents) -> str:
     """The result first: a number, its interval, and what it is a number of."""
-    metric, score, explained = _result(run)
+    metric, score, explained = results.find(run)
     mean, low, high = numbers.together([score.mean, score.low, score.high])
-    spread = f'<span class="range">[{low}, {high}]</span>' if np.isfinite(score.low) else ""
+    spread = f'<span class="range">[{low}, {high}]</span>' if score.has_interval else ""
     facts = [f"{numbers.one(run.config.updates)} gradient updates"]
     if run.config.online:
         steps = run.config.updates * run.config.steps_per_update
@@ -75,75 +75,39 @@ def _headline(run: RunContents) -> str:
 {_ringing(run)}</header>"""
 
 
-def _result(run: RunContents) -> tuple[str, Score, str]:
-    """The metric's name, the score that heads the page, and a sentence on what it is."""
-    if run.summary is not None:
-        (weights, acting), score = next(iter(run.summary.scores.items()))
-        seeds = len(score.per_seed) or len(run.config.seeds)
-        episodes = numbers.one(run.summary.episodes)
-        made = f"{_count(seeds, 'seed')} × {episodes} {acting} episodes"
-        explained = f"{made} with the {WEIGHTS[weights]}{_over(seeds, score)}."
-        return run.summary.metric, _cut(run, score), explained
-    if run.curve is None:
-        return _foretold(run)
-    last = run.curve.last
-    mean, low, high = (float(part[0]) for part in interval.over_seeds(last[:, None]))
-    score = Score(mean, low, high, tuple(last.tolist()), ())
-    made = f"{_count(len(last), 'seed')} × {_count(run.curve.last_episodes, 'episode')}"
-    explained = f"{made} of the last evaluation{_over(len(last), score)}."
-    return "mean return", _cut(run, score), explained
-
-
-def _foretold(run: RunContents) -> tuple[str, Score, str]:
-    """What heads the page where there is no environment to score in."""
-    assert run.held_out is not None
-    score = run.held_out.agreement
-    seeds = len(score.per_seed)
-    guess = numbers.one(run.held_out.guess["agreement"])
-    explained = (
-        f"Share of the held-out actions that the policy would have chosen too, "
-        f"{run.held_out.counted}; the most frequent action alone reaches {guess}. "
-        f"{UNLEARNED if score.mean <= run.held_out.guess['agreement'] else ''}It is no measure of "
-        f"success: the data come from no environment we know{_over(seeds, score)}."
-    )
-    return "agreement", score, explained
-
-
-def _cut(run: RunContents, score: Score) -> Score:
-    """The interval without what no mean can be: Student's t knows of no bounds."""
-    metric = "return" if run.summary is None else run.summary.metric
-    if metrics.is_rate(metric):
-        bounds = (0.0, 1.0)
-    elif metric.endswith("return") and run.curve is not None:
-        seen = (run.curve.lowest, run.curve.highest, *score.per_seed)
-        bounds = (min(seen), max(seen))
-    else:
-        return score
-    low, high = np.clip([score.low, score.high], *bounds).tolist()
-    return dataclasses.replace(score, low=low, high=high)
-
-
-def _over(seeds: int, score: Score) -> str:
-    """What the brackets are, or why there are none."""
-    if seeds < 2:
-        return "; one seed says nothing about the spread between seeds"
-    return "; in brackets the 95% interval over seeds" if np.isfinite(score.low) else ""
-
-
 def _ringing(run: RunContents) -> str:
     """The alarms that rang, in the head of the page: a good number may not hide them."""
     found = {} if run.metrics is None else alarms.read(run.metrics, run.config.seeds)
-    lines = [f"<b>{escape(_name(n))}</b>: {escape(a.text)}" for n, a in found.items() if a.rings]
+    lines = [
+        f"<b>{escape(glossary.name(n))}</b>: {escape(a.text)}" for n, a in found.items() if a.rings
+    ]
     return f'<p class="alarms">{"<br>".join(lines)}</p>' if lines else ""
 
 
 def _replay(run: RunContents) -> str:
     """Recorded episodes, played."""
     if run.replay is None:
-        return _absent(run, "Replay", "replay.npz", "there is no replay to show")
+        return absent("Replay", run.notes["replay.npz"], _why_no_replay(run))
     agents = run.spec.agents if run.spec is not None else ()
-    text = "The learned policy at work. Click the picture or use space and the arrow keys."
+    seed = f" (number {run.config.seeds[0]})" if run.config.seeds else ""
+    text = (
+        f"The first {count(len(run.replay), 'episode')} that the final weights of the first seed"
+        f"{seed} played after training, actions sampled: not chosen, so good and bad ones are as "
+        "frequent as they come. Space plays and pauses, the arrow keys step."
+    )
     return section("Replay", text, replay.section(run.replay, agents))
+
+
+def _why_no_replay(run: RunContents) -> str:
+    """What the absence of the file means."""
+    if run.notes["replay.npz"] != f"This run has no {REPLAY}":
+        return "there is no replay to show"  # it is damaged
+    if run.config.rest.get("evaluation", {}).get("replays") == 0:
+        return "there is no replay to show: it was trained with replays 0"
+    return (
+        "there is no replay to show: episodes are recorded in environments written in JAX that "
+        "draw pictures (render_rgb), and this one runs outside of JAX or draws none"
+    )
 
 
 def _curve(run: RunContents, curve: Curve) -> str:
@@ -152,9 +116,11 @@ def _curve(run: RunContents, curve: Curve) -> str:
     low, high = (np.clip(side, curve.lowest, curve.highest) for side in (low, high))
     reference = _mean_return(run.dataset) if run.dataset is not None else np.nan
     updates = curve.updates.astype(np.float64)
-    chart = charts.learning_curve(updates, curve.scores, mean, low, high, reference)
+    metric = "return" if run.summary is None else run.summary.metric
+    bounds = glossary.bounds(metric)
+    chart = charts.learning_curve(updates, curve.scores, mean, low, high, reference, bounds)
     seeds = len(curve.seeds)
-    keys = [("mean", f"mean of {_count(seeds, 'seed')}")]
+    keys = [("mean", f"mean of {count(seeds, 'seed')}")]
     if seeds > 1:
         keys += [("band", "95% interval over seeds"), ("seed", "each seed")]
     if np.isfinite(reference):
@@ -168,7 +134,8 @@ def _curve(run: RunContents, curve: Curve) -> str:
     for place, update in enumerate(curve.updates.tolist()):
         points = [mean[place], low[place], high[place], *curve.scores[:, place]]
         middle, below, above, *each = numbers.together([float(p) for p in points], extra=1)
-        between = f"[{below}, {above}]" if np.isfinite(low[place]) else numbers.MISSING
+        is_known = Score(mean[place], low[place], high[place], ()).has_interval
+        between = f"[{below}, {above}]" if is_known else numbers.MISSING
         cells = "".join(f"<td>{cell}</td>" for cell in (middle, between, *each))
         rows.append(f'<tr><th scope="row">{numbers.one(update)}</th>{cells}</tr>')
     table = (
@@ -178,41 +145,13 @@ def _curve(run: RunContents, curve: Curve) -> str:
     return section("Learning curve", text, legend(keys) + chart + table)
 
 
-def _held_out(run: RunContents) -> str:
-    """How well logged actions are foretold, where episodes were held out."""
-    found = run.held_out
-    if found is None:
-        return ""
-    text = (
-        f"{_count(found.episodes, 'episode')} ({numbers.one(found.steps)} steps) were not learned "
-        f"from. How well the final weights foretell the actions in them, {found.counted}:"
-    )
-    heads = ("", "policy", "95% interval", "by frequency alone")
-    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
-    rows = []
-    scores = {"agreement": found.agreement, "log_likelihood": found.log_likelihood}
-    for name, score in scores.items():
-        cells = [numbers.MISSING, numbers.MISSING]
-        if score is not None:
-            mean, low, high = numbers.together([score.mean, score.low, score.high], extra=1)
-            cells = [mean, f"[{low}, {high}]" if np.isfinite(score.low) else numbers.MISSING]
-        cells.append(numbers.one(found.guess[name]))
-        row = "".join(f"<td>{cell}</td>" for cell in cells)
-        rows.append(f'<tr><th scope="row">{_name(name)}</th>{row}</tr>')
-    table = (
-        f'<div class="scroll"><table><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
-    )
-    return section("Held-out episodes", text, table)
-
-
 def _dataset(run: RunContents) -> str:
     """What was learned from."""
     card = run.dataset
     if run.config.online:
         return ""
     if card is None:
-        return _absent(run, "Dataset", "dataset.json", "the dataset is not described here")
+        return absent("Dataset", run.notes["dataset.json"], "the dataset is not described here")
     part = " that were learned from" if run.held_out is not None else ""
     chart, text = "", f"Returns of the logged episodes of {card.name}{part}."
     mean_return = _mean_return(card)
@@ -251,70 +190,11 @@ def _facts(card: DatasetCard) -> dict[str, float]:
     return {name: float(value) for name, value in facts.items() if value is not None}
 
 
-def _results(run: RunContents) -> str:
-    """Final weights and best checkpoint, sampled and greedy."""
-    if run.summary is None:
-        gone = "the result above comes from the evaluations during training"
-        return _absent(run, "Results", "summary.json", gone)
-    summary: Summary = run.summary
-    metric = summary.metric[:1].upper() + summary.metric[1:]
-    text = (
-        f"{metric} over {numbers.one(summary.episodes)} fresh episodes per seed. The best "
-        "checkpoint is the one that scored best during training, scored again; choosing it needs "
-        "a simulator."
-    )
-    heads = ("weights", "acting", "mean", "95% interval", "each seed", "spread within a seed")
-    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
-    chosen = next(iter(summary.scores))
-    rows = []
-    for (weights, acting), found in summary.scores.items():
-        score = _cut(run, found)
-        mean, low, high = numbers.together([score.mean, score.low, score.high], extra=1)
-        between = f"[{low}, {high}]" if np.isfinite(score.low) else numbers.MISSING
-        mark = ' class="chosen"' if (weights, acting) == chosen else ""
-        rows.append(
-            f'<tr{mark}><th scope="row">{WEIGHTS[weights]}</th><td class="acting">{acting}</td>'
-            f'<td class="result">{mean}</td><td class="between">{between}</td>'
-            f'<td class="list">{_list(score.per_seed)}</td>'
-            f'<td class="list within">{_list(score.within_seed_std)}</td></tr>'
-        )
-    table = (
-        '<div class="scroll" tabindex="0" role="region" aria-label="Results">'
-        f'<table class="results"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
-    )
-    return section("Results", text, table + _environment_metrics(summary))
-
-
-def _environment_metrics(summary: Summary) -> str:
-    """What the environment itself reported in those episodes, if anything."""
-    rows = []
-    for (weights, acting), score in summary.scores.items():
-        for name, found in score.metrics.items():
-            mean, low, high = numbers.together([found.mean, found.low, found.high], extra=1)
-            between = f"[{low}, {high}]" if np.isfinite(found.low) else numbers.MISSING
-            rows.append(
-                f'<tr><th scope="row">{escape(_name(name))}</th><td>{WEIGHTS[weights]}</td>'
-                f'<td class="acting">{acting}</td><td class="result">{mean}</td>'
-                f'<td class="between">{between}</td></tr>'
-            )
-    if not rows:
-        return ""
-    heads = ("metric", "weights", "acting", "mean", "95% interval")
-    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
-    return (
-        '<p class="lead">What the environment reported in the same episodes, at their end.</p>'
-        '<div class="scroll" tabindex="0" role="region" aria-label="Metrics of the environment">'
-        f'<table class="results"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
-    )
-
-
 def _metrics(run: RunContents) -> str:
     """A small chart per logged metric, alarms first."""
     metrics = run.metrics
     if metrics is None:
-        return _absent(run, "Losses", "metrics.jsonl", "there are no losses to show")
+        return absent("Losses", run.notes["metrics.jsonl"], "there are no losses to show")
     found = alarms.read(metrics, run.config.seeds)
     watched = [name for name in metrics.series if _watched(name)]
     rest = [name for name in metrics.series if not _watched(name)]
@@ -327,7 +207,7 @@ def _metrics(run: RunContents) -> str:
         "Mean over seeds, with the range from the lowest to the highest seed; beside each name "
         "the last value. Alarms tell when a result should not be trusted."
     )
-    return section("Losses", text, grids)
+    return section("Losses", text, grids + glossary.explain([*watched, *rest]))
 
 
 def _figure(metrics: Metrics, name: str, found: dict[str, alarms.Alarm]) -> str:
@@ -341,9 +221,12 @@ def _figure(metrics: Metrics, name: str, found: dict[str, alarms.Alarm]) -> str:
         tag = "alarm" if alarm.rings else "alarm quiet"
         kind = ' class="rings"' if alarm.rings else ""
         state = f'<p class="state"><span class="tag">{tag}</span> {escape(alarm.text)}</p>'
+    label, meaning = glossary.name(name), glossary.meaning(name)
+    about = f' title="{escape(meaning)}"' if meaning else ""
+    chart = charts.small(series.updates, series.values, label, glossary.bounds(name))
     return (
-        f"<figure{kind}><figcaption><span>{escape(_name(name))}</span><b>{now}</b></figcaption>"
-        f"{charts.small(series.updates, series.values, _name(name))}{state}</figure>"
+        f"<figure{kind}><figcaption><span{about}>{escape(label)}</span><b>{now}</b></figcaption>"
+        f"{chart}{state}</figure>"
     )
 
 
@@ -369,18 +252,14 @@ def _again(run: RunContents) -> str:
     made = f"oryx-marl {config.version}" if config.version else "oryx-marl"
     made += f" on {config.device}" if config.device else ""
     text = f"This run was made with {made}."
-    return section("Make it again", text, f"<pre>{escape(again.command(config.to_json()))}</pre>")
-
-
-def _absent(run: RunContents, title: str, file: str, consequence: str) -> str:
-    """One quiet sentence where a file is not there."""
-    sentence = escape(f"{run.notes[file]}, so {consequence}.")
-    return f'<section><h2>{title}</h2>\n<p class="quiet">{sentence}</p></section>\n'
+    command = escape(again.command(config.to_json()))
+    copied = f'<div class="copy"><pre id="command">{command}</pre>{COPY}</div>'
+    return section("Make it again", text, copied)
 
 
 def _pairs(values: dict[str, str]) -> str:
     """Names and values in two columns."""
-    return pairs({_name(name): value for name, value in values.items()})
+    return pairs({glossary.name(name): value for name, value in values.items()})
 
 
 def _plain(value: Any) -> str:
@@ -388,21 +267,6 @@ def _plain(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _list(values: tuple[float, ...]) -> str:
-    """Numbers one after another."""
-    return " ".join(numbers.together(values, extra=1)) if values else numbers.MISSING
-
-
 def _watched(name: str) -> bool:
     """Whether a metric is one of the alarms."""
     return alarms.is_logit(name) or alarms.is_sample_size(name)
-
-
-def _name(name: str) -> str:
-    """A name as people write it."""
-    return NAMES.get(name, name.replace("_", " "))
-
-
-def _count(number: int, noun: str) -> str:
-    """1 seed, 3 seeds."""
-    return f"{numbers.one(number)} {noun}{'' if number == 1 else 's'}"

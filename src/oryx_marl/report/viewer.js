@@ -96,15 +96,21 @@
   find("episode").addEventListener("change", (event) => choose(Number(event.target.value)));
   find("speed").addEventListener("change", plan);
   canvas.addEventListener("click", () => play(!isPlaying));
-  canvas.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+  // No click is needed first; but keys that something else on the page takes are left to it, and
+  // those that would scroll act only while the picture is seen, Home and End only on it.
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || !isSeen) return;
+    const target = event.target instanceof Element ? event.target : document.body;
+    if (target.closest("input, select, textarea, button, summary, a, [contenteditable]")) return;
     const keys = {
       " ": () => play(!isPlaying),
       ArrowLeft: () => stepTo(place - 1),
       ArrowRight: () => stepTo(place + 1),
-      Home: () => stepTo(0),
-      End: () => stepTo(episode.frames - 1),
     };
+    if (target === canvas) {
+      keys.Home = () => stepTo(0);
+      keys.End = () => stepTo(episode.frames - 1);
+    }
     if (!(event.key in keys)) return;
     event.preventDefault();
     keys[event.key]();

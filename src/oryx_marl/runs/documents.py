@@ -111,6 +111,16 @@ class Score:
         """95% over seeds; NaN with one seed."""
         return self.low, self.high
 
+    @property
+    def has_interval(self) -> bool:
+        """Whether the interval says anything: several seeds, and not all of them equal."""
+        return bool(self.high - self.low > 1e-9 * max(1.0, abs(self.mean)))
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether several seeds score the same, so that there is no interval."""
+        return not math.isnan(self.low) and not self.has_interval
+
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Score":
         low, high = to_floats([values.get("low"), values.get("high")]).tolist()

@@ -1,0 +1,171 @@
+"""Scores on the page: the headline, the table of results, and the episodes that were held out."""
+
+import dataclasses
+from html import escape
+
+import numpy as np
+
+from oryx_marl.eval import metrics
+from oryx_marl.report import glossary, interval, numbers
+from oryx_marl.report.document import absent, count, section
+from oryx_marl.report.run import RunContents
+from oryx_marl.runs.documents import Score, Summary
+
+WEIGHTS = {"last": "final weights", "best": "best checkpoint"}
+MOST_SEEDS = 20
+"""Whose scores stand side by side."""
+UNLEARNED = "So this policy has learned next to nothing: train longer before you use it. "
+
+
+def find(run: RunContents) -> tuple[str, Score, str]:
+    """The metric's name, the score that heads the page, and a sentence on what it is."""
+    if run.summary is not None:
+        (weights, acting), score = next(iter(run.summary.scores.items()))
+        seeds = len(score.per_seed) or len(run.config.seeds)
+        episodes = numbers.one(run.summary.episodes)
+        made = f"{count(seeds, 'seed')} × {episodes} {acting} episodes"
+        explained = f"{made} with the {WEIGHTS[weights]}{_over(seeds, score)}."
+        return run.summary.metric, _cut(run, score), explained
+    if run.curve is None:
+        return _find_accuracy(run)
+    last = run.curve.last
+    mean, low, high = (float(part[0]) for part in interval.over_seeds(last[:, None]))
+    score = Score(mean, low, high, tuple(last.tolist()), ())
+    made = f"{count(len(last), 'seed')} × {count(run.curve.last_episodes, 'episode')}"
+    explained = f"{made} of the last evaluation{_over(len(last), score)}."
+    return "mean return", _cut(run, score), explained
+
+
+def _find_accuracy(run: RunContents) -> tuple[str, Score, str]:
+    """What heads the page where there is no environment to score in."""
+    assert run.held_out is not None
+    score = run.held_out.agreement
+    seeds = len(score.per_seed)
+    guess = numbers.one(run.held_out.guess["agreement"])
+    explained = (
+        f"Share of the {numbers.one(run.held_out.steps)} held-out steps' actions that the policy "
+        f"would have chosen too; the most frequent action alone reaches {guess}. "
+        f"{UNLEARNED if score.mean <= run.held_out.guess['agreement'] else ''}It is no measure of "
+        f"success: the data come from no environment we know{_over(seeds, score)}."
+    )
+    return glossary.name("agreement"), score, explained
+
+
+def _cut(run: RunContents, score: Score) -> Score:
+    """The interval without what no mean can be: Student's t knows of no bounds."""
+    metric = "return" if run.summary is None else run.summary.metric
+    if metrics.is_rate(metric):
+        bounds = (0.0, 1.0)
+    elif metric.endswith("return") and run.curve is not None:
+        seen = (run.curve.lowest, run.curve.highest, *score.per_seed)
+        bounds = (min(seen), max(seen))
+    else:
+        return score
+    low, high = np.clip([score.low, score.high], *bounds).tolist()
+    return dataclasses.replace(score, low=low, high=high)
+
+
+def _over(seeds: int, score: Score) -> str:
+    """What the brackets are, or why there are none."""
+    if seeds < 2:
+        return "; one seed says nothing about the spread between seeds"
+    if score.has_interval:
+        return "; in brackets the 95% interval over seeds"
+    return "; all seeds score the same, so there is no interval" if score.is_constant else ""
+
+
+def show(run: RunContents) -> str:
+    """Final weights and best checkpoint, sampled and greedy."""
+    if run.summary is None:
+        gone = "the result above comes from the evaluations during training"
+        return absent("Results", run.notes["summary.json"], gone)
+    summary: Summary = run.summary
+    metric = summary.metric[:1].upper() + summary.metric[1:]
+    text = (
+        f"{metric} over {numbers.one(summary.episodes)} fresh episodes per seed. The best "
+        "checkpoint is the one that scored best during training, scored again; choosing it needs "
+        "a simulator."
+    )
+    heads = ("weights", "acting", "mean", "95% interval", "each seed", "spread within a seed")
+    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
+    chosen = next(iter(summary.scores))
+    rows = []
+    for (weights, acting), found in summary.scores.items():
+        score = _cut(run, found)
+        mean, low, high = numbers.together([score.mean, score.low, score.high], extra=1)
+        between = f"[{low}, {high}]" if score.has_interval else numbers.MISSING
+        mark = ' class="chosen"' if (weights, acting) == chosen else ""
+        rows.append(
+            f'<tr{mark}><th scope="row">{WEIGHTS[weights]}</th><td class="acting">{acting}</td>'
+            f'<td class="result">{mean}</td><td class="between">{between}</td>'
+            f'<td class="list">{_list(score.per_seed)}</td>'
+            f'<td class="list within">{_list(score.within_seed_std)}</td></tr>'
+        )
+    table = (
+        '<div class="scroll" tabindex="0" role="region" aria-label="Results">'
+        f'<table class="results"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+    explained = glossary.explain(["95% interval", "spread within a seed"])
+    return section("Results", text, table + explained + _environment_metrics(summary))
+
+
+def _environment_metrics(summary: Summary) -> str:
+    """What the environment itself reported in those episodes, if anything."""
+    rows = []
+    for (weights, acting), score in summary.scores.items():
+        for name, found in score.metrics.items():
+            mean, low, high = numbers.together([found.mean, found.low, found.high], extra=1)
+            between = f"[{low}, {high}]" if found.has_interval else numbers.MISSING
+            rows.append(
+                f'<tr><th scope="row">{escape(glossary.name(name))}</th><td>{WEIGHTS[weights]}</td>'
+                f'<td class="acting">{acting}</td><td class="result">{mean}</td>'
+                f'<td class="between">{between}</td></tr>'
+            )
+    if not rows:
+        return ""
+    heads = ("metric", "weights", "acting", "mean", "95% interval")
+    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
+    return (
+        '<p class="lead">What the environment reported in the same episodes, at their end.</p>'
+        '<div class="scroll" tabindex="0" role="region" aria-label="Metrics of the environment">'
+        f'<table class="results"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def show_held_out(run: RunContents) -> str:
+    """How well logged actions are predicted, where episodes were held out."""
+    found = run.held_out
+    if found is None:
+        return ""
+    text = (
+        f"{count(found.episodes, 'episode')} ({numbers.one(found.steps)} steps) were not learned "
+        "from. How well the final weights predict the actions in them:"
+    )
+    heads = ("", "policy", "95% interval", "marginal-action baseline")
+    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
+    rows = []
+    scores = {"agreement": found.agreement, "log_likelihood": found.log_likelihood}
+    for name, score in scores.items():
+        cells = [numbers.MISSING, numbers.MISSING]
+        if score is not None:
+            mean, low, high = numbers.together([score.mean, score.low, score.high], extra=1)
+            cells = [mean, f"[{low}, {high}]" if score.has_interval else numbers.MISSING]
+        cells.append(numbers.one(found.guess[name]))
+        row = "".join(f"<td>{cell}</td>" for cell in cells)
+        rows.append(f'<tr><th scope="row">{glossary.name(name)}</th>{row}</tr>')
+    table = (
+        f'<div class="scroll"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+    explained = glossary.explain([*scores, "marginal-action baseline"])
+    return section("Held-out episodes", text, table + explained)
+
+
+def _list(values: tuple[float, ...]) -> str:
+    """Numbers one after another."""
+    if not values:
+        return numbers.MISSING
+    more = f" and {len(values) - MOST_SEEDS:,} more" if len(values) > MOST_SEEDS else ""
+    return " ".join(numbers.together(values[:MOST_SEEDS], extra=1)) + more
