@@ -10,6 +10,7 @@ import pytest
 import oryx_marl as oryx
 from oryx_marl import api
 from oryx_marl.algorithms import oryx as oryx_algorithm
+from oryx_marl.runs.documents import Score, Summary
 
 
 def test_every_public_name_is_there_and_nothing_is_imported_for_it() -> None:
@@ -96,3 +97,23 @@ def test_from_a_log_to_a_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     np.testing.assert_array_equal(oryx.load(file, greedy=True).act([[1], [1]]), [1, 2])
     with pytest.raises(oryx.OryxError, match="which"):
         oryx.load(run, which="best")
+
+
+def test_objects_introduce_themselves(tmp_path: Path) -> None:
+    dataset = oryx.open("tmaze/planner-mixed")
+    assert repr(dataset) == (
+        "Dataset('tmaze/planner-mixed', 2 agents, 100,008 steps, 6,017 episodes)"
+    )
+    fixture = Path(__file__).parent / "fixtures" / "v0.1.0" / "run"
+    player = oryx.load(fixture, seed=1, greedy=True)
+    assert repr(player) == "Player('oryx', 2 agents, update 4, seed 1 of 2, greedy)"
+    score = Score(0.875, 0.5, 1.0, (0.75, 1.0))
+    summary = Summary("success rate", 8, {("last", "sampled"): score})
+    run = oryx.TrainedRun(tmp_path / "run", summary, None, None)
+    assert repr(run) == f"TrainedRun('{tmp_path / 'run'}', success rate 0.875)"
+    assert repr(oryx.TrainedRun(tmp_path, None, None, None)).endswith("not scored)")
+
+
+def test_a_name_with_dashes_is_the_same() -> None:
+    one, other = (api._settings(name, {"seeds": 2}) for name in ("iql-cql", "iql_cql"))
+    assert one == other

@@ -37,15 +37,16 @@ ROOMS = [
     "cli",
 ]
 ROOT = {
-    "types",
-    "errors",
     "config",
-    "registry",
+    "errors",
     "files",
-    "trees",
+    "installation",
     "progress",
     "provenance",
+    "registry",
     "renamed",
+    "trees",
+    "types",
 }
 """Modules that all may import, and that import no room."""
 ENTRANCES = {"__init__", "__main__"}

@@ -27,3 +27,10 @@ def test_a_line_now_and_then_and_at_the_end(monkeypatch: pytest.MonkeyPatch) -> 
         "BC on [data]: 4,000 of 6,000 updates  policy 0.750 return 2.000",
         "BC on [data]: 6,000 of 6,000 updates  policy 0.750 return 2.000",
     ]
+
+
+def test_the_only_loss_of_an_algorithm_is_shown() -> None:
+    """BC has one, called `loss`; beside others it would be their sum."""
+    assert progress._losses({"loss": np.array([0.5]), "entropy": np.array([1.0])}) == "loss 0.500"
+    several = {"loss": np.array([3.0]), "critic_loss": np.array([2.0])}
+    assert progress._losses(several) == "critic 2.000"

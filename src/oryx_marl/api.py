@@ -50,6 +50,15 @@ class TrainedRun:
     page: Path | None
     """Its page."""
 
+    def __repr__(self) -> str:
+        if self.summary is not None:
+            score = f"{self.summary.metric} {self.score.mean:.3g}"
+        elif self.held_out is not None:
+            score = f"action accuracy {self.held_out.agreement.mean:.3g}"
+        else:
+            score = "not scored"
+        return f"TrainedRun('{self.folder}', {score})"
+
     @property
     def score(self) -> Score:
         """The headline: the last weights, acting as they learned to."""
@@ -185,26 +194,15 @@ def train(
     if isinstance(schedule, OnlineSettings):
         made = experiment.make_algorithm(algorithm, config, learn_from.spec)
         schedule = schedule.in_updates(made.batch_size * made.sequence_length)
-    found = None if env is None else as_env(env, fits=learn_from.spec)
-    if begun is not None:
-        evaluation = resuming.keep_hold_out(begun, evaluation or begun.evaluation)
-        drop_invalid = drop_invalid or begun.drop_invalid
-        found = resuming.find_env(begun, env)
-        env = begun.named.env if env is None else env
-    named = Named(
-        str(data) if isinstance(data, str | Path) else None, env if isinstance(env, str) else None
-    )
+    chosen = evaluation or EvaluationSettings()
+    named = Named(_text(data), _text(env))
     work = Experiment(
-        algorithm,
-        config,
-        learn_from,
-        folder,
-        schedule,
-        evaluation or EvaluationSettings(),
-        drop_invalid,
-        found,
-        named,
+        algorithm, config, learn_from, folder, schedule, chosen, drop_invalid, named=named
     )
+    if begun is not None:
+        work = resuming.complete(begun, work, evaluation, env)
+    elif env is not None:
+        work = replace(work, env=as_env(env, fits=learn_from.spec))
     return run_experiment(work, resume, Console(stderr=True, quiet=not progress))
 
 
@@ -344,6 +342,11 @@ def load_plugin(path: str | Path) -> str:
 
 def _folder(run: TrainedRun | str | Path) -> Path:
     return run.folder if isinstance(run, TrainedRun) else Path(run)
+
+
+def _text(thing: Any) -> str | None:
+    """What the user has written, where that is a name or a path."""
+    return str(thing) if isinstance(thing, str | Path) else None
 
 
 def _close(env: Env | HostEnv) -> None:

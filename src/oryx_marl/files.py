@@ -12,7 +12,7 @@ import numpy as np
 
 from oryx_marl.errors import OryxError
 
-ADVICE = "Make room or choose another folder with --out; a begun run continues with --resume"
+ADVICE = "Make room and resume the run, or choose another folder (out)"
 """What to do when a file of a run cannot be written."""
 
 

@@ -91,8 +91,7 @@ def _lines(total: int, console: Console, title: str) -> Report:
 
 def _losses(metrics: dict[str, np.ndarray]) -> str:
     """And the return, where one learns by acting."""
-    return " ".join(
-        f"{name.removesuffix('_loss')} {values.mean():.3f}"
-        for name, values in metrics.items()
-        if name.endswith("_loss") or name == "return"
-    )
+    shown = [name for name in metrics if name.endswith("_loss") or name == "return"]
+    if not shown and "loss" in metrics:  # an algorithm with a single one
+        shown = ["loss"]
+    return " ".join(f"{name.removesuffix('_loss')} {metrics[name].mean():.3f}" for name in shown)

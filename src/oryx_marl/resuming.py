@@ -110,6 +110,19 @@ def make_experiment(
     )
 
 
+def complete(
+    begun: Begun, work: Experiment, evaluation: EvaluationSettings | None, env: Any
+) -> Experiment:
+    """An experiment that continues a run, with what it was not told as the run has it."""
+    return replace(
+        work,
+        evaluation=keep_hold_out(begun, evaluation or begun.evaluation),
+        drop_invalid=work.drop_invalid or begun.drop_invalid,
+        env=find_env(begun, env),
+        named=replace(work.named, env=work.named.env or begun.named.env),
+    )
+
+
 def open_data(begun: Begun, data: Dataset | Env | str | Path | None = None) -> Dataset | Env:
     """What the run learns from: what is given, or else what it has learned from so far."""
     config = begun.config

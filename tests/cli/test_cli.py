@@ -209,6 +209,10 @@ ON_EXPERT = "train oryx tmaze/planner-expert"
     [
         (f"{ON_EXPERT} --learning-rate -1", "learning_rate must be positive, got -1.0"),
         (f"{ON_EXPERT} --seeds 0", "seeds must be at least 1, got 0"),
+        (f"{ON_EXPERT} --seeds 1000000", "seeds must be at most 1,000, got 1,000,000: all seeds"),
+        (f"{ON_EXPERT} --first-seed 3000000000", "first_seed must be below 2³¹"),
+        ("train sable --env tmaze --seeds 1000000", "seeds must be at most 1,000"),
+        ("demo --seeds 1000000", "seeds must be at most 1,000"),
         (f"{ON_EXPERT} --first-seed -1", "first_seed must not be negative, got -1"),
         (f"{ON_EXPERT} --log-every 7", "multiple of log_every (7), got 2000"),
         (f"{ON_EXPERT} --episodes-while-training 0", "episodes_while_training must be at least 1"),

@@ -16,6 +16,9 @@ from oryx_marl.data.hub import archives as hub
 from oryx_marl.data.hub.download import download
 from oryx_marl.data.hub.fetch import Watch
 
+TEXTS = ("source", "env", "scenario", "dataset", "action_space", "other_infos")
+"""Fields of a dataset's card that are no numbers."""
+
 
 @dataclass(frozen=True)
 class DataDownload:
@@ -60,26 +63,18 @@ def list_remote(as_json: bool) -> None:
             "licence": archive.licence,
         }
         for card in archive.cards():
-            figures = {name: value or None for name, value in card.items()}
+            figures = {name: _to_value(name, text) for name, text in card.items()}
             entries.append({"name": hub.dataset_name(card), **about, **figures})
         if not archive.cards():
             entries.append({"name": archive.name, **about})
     if as_json:
         print_json(entries)
         return
-    width = max(len(entry["name"]) for entry in entries)  # never cut: it is what one copies
-    table = Table(Column("name", no_wrap=True, min_width=width))
-    for title in ("paper", "agents", "features", "actions", "transitions", "mean return"):
-        table.add_column(title)
+    table = Table(Column("name", no_wrap=True), box=None, padding=(0, 1, 0, 0))
+    for title in ("paper", "agents", "actions", "steps", "return"):
+        table.add_column(title, justify="right", no_wrap=True)
     for entry in entries:
-        shown = [entry.get(key) or hub.UNKNOWN for key in ("num_agents", "obs_dim")]
-        actions = entry.get("legals_shape") or entry.get("actions_shape") or hub.UNKNOWN
-        transitions = entry.get("transitions")
-        count = f"{int(transitions):,}" if transitions else hub.UNKNOWN
-        paper = "yes" if entry["in_paper"] else ""
-        table.add_row(
-            entry["name"], paper, *shown, actions, count, entry.get("mean_return") or hub.UNKNOWN
-        )
+        table.add_row(entry["name"], *_columns(entry))
     console.print(table)
     names = sum(1 for entry in entries if "dataset" in entry)
     console.print(
@@ -88,6 +83,32 @@ def list_remote(as_json: bool) -> None:
         "licences are unknown until someone downloads",
         highlight=False,
     )
+
+
+def _columns(entry: dict[str, Any]) -> list[str]:
+    """What a line of the list says of a dataset, narrow enough for 80 columns."""
+    actions = entry.get("legals_shape") or entry.get("actions_shape")
+    steps, mean = entry.get("transitions"), entry.get("mean_return")
+    return [
+        "yes" if entry["in_paper"] else "",
+        str(entry.get("num_agents") or "-"),
+        "-" if actions is None else str(actions[-1]),
+        "-" if steps is None else f"{steps / 1e6:.2g}M" if steps >= 1e6 else f"{steps / 1e3:.0f}k",
+        "-" if mean is None else f"{mean:.4g}",
+    ]
+
+
+def _to_value(name: str, text: str) -> Any:
+    """A field of a dataset's card: numbers as numbers, shapes as lists of them."""
+    if not text:
+        return None
+    if name.endswith("_shape"):
+        return [int(size) for size in text.split("x")]
+    if name.startswith("has_"):
+        return text == "1"
+    if name in TEXTS:
+        return text
+    return float(text) if "." in text else int(text)
 
 
 @contextmanager

@@ -136,7 +136,7 @@ class _TrainOffline(_Train):
             env = None if self.env is None else as_env(self.env, fits=dataset.spec)
         else:
             env = resuming.find_env(self.begun, self.env)
-            resuming.keep_hold_out(self.begun, self.evaluation)  # refuses another one
+            resuming.keep_hold_out(self.begun, self.evaluation)  # refuses another share
             named = replace(named, env=self.env or self.begun.named.env)
         if self.drop_invalid:
             errors.print(f"{check.count_left_out(dataset)}", highlight=False, soft_wrap=True)

@@ -135,7 +135,7 @@ class ActionFacts:
             if size > MOST_ACTIONS:
                 raise OryxError(
                     f"the largest action is {size - 1:,}; action ids count from 0, at most to "
-                    f"{MOST_ACTIONS - 1:,}. Number them from 0, or say --action-kind box"
+                    f"{MOST_ACTIONS - 1:,}. Number them from 0, or say that action_kind is box"
                 )
             return ActionSpace("discrete", size)
         if is_vector and self._is_integer:

@@ -74,6 +74,10 @@ class Dataset:
                     f"but rows and Spec say {expected[name]}"
                 )
 
+    def __repr__(self) -> str:
+        size = f"{self.num_rows:,} steps, {self.num_episodes:,} episodes"
+        return f"Dataset('{self.name}', {self.spec.num_agents} agents, {size})"
+
     def _expected_shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape that each array must have."""
         spec, rows, episodes = self.spec, self.num_rows, self.num_episodes

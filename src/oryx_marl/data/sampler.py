@@ -50,7 +50,7 @@ def check_length(rows: int, length: int) -> None:
     if rows < length:
         raise OryxError(
             f"the dataset has {rows} logged steps, but a window needs {length}; "
-            "choose a shorter window (--sequence-length) or add data"
+            "choose a shorter window (sequence_length) or add data"
         )
 
 

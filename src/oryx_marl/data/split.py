@@ -50,7 +50,7 @@ def split(view: AnyView, share: float | None, length: int) -> Split[AnyView]:
     if steps[count - 1] < length:
         raise OryxError(
             f"hold_out {share} holds out {steps[count - 1]} steps of '{view.name}', but a "
-            f"window needs {length}; hold out more, or nothing (0), or shorten --sequence-length"
+            f"window needs {length}; hold out more, or nothing (0), or shorten sequence_length"
         )
     held, kept = np.sort(shuffled[:count]), np.sort(shuffled[count:])
     return Split(take_episodes(view, kept), take_episodes(view, held))

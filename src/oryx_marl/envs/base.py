@@ -14,6 +14,7 @@ import numpy as np
 
 from oryx_marl import registry
 from oryx_marl.errors import OryxError, UnknownNameError
+from oryx_marl.installation import how_to_install
 from oryx_marl.types import Spec, Step
 
 State = Any
@@ -130,8 +131,8 @@ def make(spec: Spec) -> Env | HostEnv:
     """The environment that a Spec describes; families outside JAX make a HostEnv."""
     if not spec.environment:
         raise OryxError(
-            "this data comes from no environment we know, so nothing can be rolled out; name one: "
-            "--env package.module:make"
+            "this data comes from no environment we know, so nothing can be rolled out; name one "
+            "with env, such as package.module:make"
         )
     return _build(spec.environment, spec.environment_config)
 
@@ -189,7 +190,7 @@ def optional(module: str) -> ModuleType:
             return importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise OryxError(
-            f"this needs the package {error.name}; install it: pip install 'oryx-marl[envs]'"
+            f"this needs the package {error.name}; install it: {how_to_install('envs')}"
         ) from error
 
 

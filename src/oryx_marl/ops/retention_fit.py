@@ -57,7 +57,7 @@ def _fit(
             f"retention over {num_steps} steps of {layout.num_agents} agents with heads of "
             f"{head_width} features ({dtype}) does not fit into the shared memory of "
             f"{device.device_kind}: it runs without the kernel, and slower; narrower heads "
-            "(--num-heads) fit",
+            "(num_heads) fit",
             stacklevel=2,
         )
     return found

@@ -37,11 +37,15 @@ class Player:
         told: list[str] | None = artifact.origin.get("action_names")
         self.action_names: list[str] | None = told or find_action_names(artifact.spec)
         """What the logs, or else a known environment, call each action; None if neither does."""
+        self._about = _describe(artifact, artifact.seeds[0] if seed is None else seed, greedy)
         weights = jax.tree.map(jnp.asarray, artifact.weights_of(seed))
         self._policy = artifact.algorithm.policy(weights, greedy)
         self._step = jax.jit(self._policy.step)
         self._key = jax.random.key(random_seed)
         self._carry, self._count, self._episode = self._policy.init(1), 0, 0
+
+    def __repr__(self) -> str:
+        return f"Player({self._about})"
 
     def reset(self) -> None:
         """Begins the next episode: nothing is remembered, and other random numbers are drawn.
@@ -167,3 +171,12 @@ class Player:
                 raise OryxError(f"action_mask of {name} allows no action at all")
             masks[agent] = mask
         return masks
+
+
+def _describe(artifact: PolicyArtifact, seed: int, greedy: bool) -> str:
+    """What acts, in one line."""
+    update = artifact.origin.get("update")
+    parts = [f"'{artifact.name}'", f"{artifact.spec.num_agents} agents"]
+    parts += [] if update is None else [f"update {update:,}"]
+    parts.append(f"seed {seed} of {len(artifact.seeds)}")
+    return ", ".join([*parts, "greedy" if greedy else "sampled"])

@@ -110,7 +110,7 @@ def make(
     request = Request(rows, seed, work, **options)
     if work.exists() and not request.resume:
         raise OryxError(
-            f"{work} holds what was recorded for this dataset before; continue it with --resume, "
+            f"{work} holds what was recorded for this dataset before; continue it with resume, "
             "or remove it to begin anew"
         )
     policy = f" --policy {request.policy}" if request.policy else ""

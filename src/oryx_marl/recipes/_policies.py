@@ -93,7 +93,7 @@ def _draw(
 ) -> Iterator[Dataset]:
     """Whole episodes drawn at random from all parts; one part is held at a time."""
     if not lengths:
-        raise OryxError("no episode has ended, so there is nothing to keep; ask for more --rows")
+        raise OryxError("no episode has ended, so there is nothing to keep; ask for more rows")
     drawn = subsampling.draw(np.concatenate(lengths), request.rows, request.seed)
     borders = np.searchsorted(drawn, np.cumsum([len(each) for each in lengths]))
     first = 0
@@ -112,8 +112,8 @@ def _require_same_rows(request: Request) -> None:
     rows = files.read(RecordingRequest).rows
     if rows != request.rows:
         raise OryxError(
-            f"{request.work} was begun with --rows {rows}, not {request.rows}; resume it with "
-            f"--rows {rows}, or remove it to begin anew"
+            f"{request.work} was begun with {rows} rows, not {request.rows}; resume it with "
+            f"{rows} rows, or remove it to begin anew"
         )
 
 

@@ -72,7 +72,7 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None:
         shutil.rmtree(draft, ignore_errors=True)
         raise OryxError(
             f"could not write checkpoint {final}: {_first_line(error)}; earlier checkpoints are "
-            "untouched; make room or choose another folder, then continue with --resume"
+            "untouched; make room, then resume the run"
         ) from error
     for old in updates(folder)[:-keep]:
         shutil.rmtree(folder / str(old), ignore_errors=True)

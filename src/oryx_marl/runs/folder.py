@@ -66,8 +66,7 @@ class Run:
                     f"{self.folder}`, or oryx_marl.resume in Python), or choose another folder "
                     "with out"
                 )
-            before, now = (each.to_json() for each in (self.read(RunConfig), config))
-            if differing := _differences(before, json.loads(json.dumps(now)), _MUST_MATCH):
+            if differing := self.compare(config):
                 raise OryxError(
                     f"{self.folder} was begun with {', '.join(differing)}; leave that out to "
                     "continue the run as it is, or choose another folder for a new one"
@@ -75,6 +74,11 @@ class Run:
         with files.explain(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         self.write(config)
+
+    def compare(self, config: RunConfig) -> list[str]:
+        """What a run that goes on may not change, and `config` does: names with both values."""
+        before, now = (each.to_json() for each in (self.read(RunConfig), config))
+        return _differences(before, json.loads(json.dumps(now)), _MUST_MATCH)
 
     def require(self) -> None:
         """Raises unless this is the folder of a run."""

@@ -50,7 +50,8 @@ class MissingError(OryxError):
     def __init__(self, path: Path) -> None:
         super().__init__(
             f"{path} is missing; is {path.parent} the folder of a run? "
-            "`oryx train` writes the file, and `oryx train --resume` completes a run that stopped"
+            "`oryx train` writes the file, and `oryx train --resume RUN` completes a run that was "
+            "stopped"
         )
 
 

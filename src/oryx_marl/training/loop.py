@@ -30,6 +30,8 @@ from oryx_marl.runs.folder import Run
 Evaluate = Callable[[Any, int], dict[str, np.ndarray]]
 """`evaluate(weights [S, ...], update) -> scores [S, episodes] by name`, 'return' among them."""
 Metrics = dict[str, jax.Array]
+MOST_SEEDS = 1_000
+"""More than anyone needs at once, and fewer than would only fail when memory is asked for."""
 
 
 @runtime_checkable
@@ -83,6 +85,14 @@ class TrainSettings:
         for name in ("first_seed", "evaluate_every"):
             if getattr(self, name) < 0:
                 raise OryxError(f"{name} must not be negative, got {getattr(self, name)}")
+        if self.seeds > MOST_SEEDS:
+            raise OryxError(
+                f"seeds must be at most {MOST_SEEDS:,}, got {self.seeds:,}: all seeds train side "
+                "by side, and so many networks with their optimisers do not fit into the memory "
+                "of a device; train more seeds in further runs, by first_seed"
+            )
+        if self.first_seed + self.seeds > 2**31:
+            raise OryxError(f"first_seed must be below 2³¹ with all seeds, got {self.first_seed:,}")
         for name in ("evaluate_every", "checkpoint_every"):
             if getattr(self, name) % self.log_every:
                 raise OryxError(
@@ -245,8 +255,8 @@ def _tell_diverged(
     return DivergedError(
         f"{name} of seed number {seed} is not finite between updates {update:,} and "
         f"{update + size:,}; the last good checkpoint is {run.checkpoints / str(found[-1])}. "
-        "Try a lower learning rate or a higher policy temperature, and check the data; --resume "
-        "--keep-going trains the other seeds on, if there are others"
+        "Try a lower learning rate or a higher policy temperature, and check the data; "
+        "resumed with keep_going, the other seeds train on, if there are others"
     )
 
 

@@ -3,8 +3,10 @@
 import json
 
 import pytest
+from rich.console import Console
 
 from oryx_marl.bench import published
+from oryx_marl.cli import hub as cli_hub
 from oryx_marl.cli import main as cli
 from oryx_marl.data import catalog
 from oryx_marl.data.hub import archives as hub
@@ -71,12 +73,14 @@ def test_the_list(capsys, monkeypatch):
     assert len(entries) == 84 + 9
     assert sum(entry["in_paper"] for entry in entries) == 65
     one = next(entry for entry in entries if entry["name"] == "omiga-mamujoco-3hopper/Expert")
-    assert (one["transitions"], one["mean_return"], one["joint_saco"]) == (
-        "1000391",
-        "2452.0164",
-        "1.0",
-    )
+    assert (one["transitions"], one["mean_return"], one["joint_saco"]) == (1000391, 2452.0164, 1.0)
+    assert (one["num_agents"], one["actions_shape"], one["has_truncations"]) == (3, [3, 1], True)
     assert (one["paper_scenario"], one["revision"]) == ("3x1_hopper", "unknown")
+    monkeypatch.setattr(cli_hub, "console", Console(width=80))
     cli.main(["data", "list", "--remote"])
-    told = " ".join(capsys.readouterr().out.split())
+    shown = capsys.readouterr().out
+    assert "…" not in shown  # nothing is cut at 80 columns
+    line = next(line for line in shown.splitlines() if line.startswith(one["name"]))
+    assert line.split() == [one["name"], "yes", "3", "1", "1M", "2452"]
+    told = " ".join(shown.split())
     assert "39 archives; of 84 datasets the cards are known, 65 are in the paper" in told

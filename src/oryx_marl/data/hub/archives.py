@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from oryx_marl.errors import OryxError
+from oryx_marl.errors import UnknownNameError
 
 TABLES = Path(__file__).parent / "og_marl"
 REPOSITORY = "InstaDeepAI/og-marl"
@@ -78,10 +78,12 @@ def find(name: str) -> tuple[Archive, str | None]:
     if archive is None:
         alike = [known for known in archives() if family and family in known]
         near = f" Do you mean {' or '.join(alike[:3])}?" if alike else ""
-        raise OryxError(f"the hub has no dataset '{name}'.{near} See: oryx data list --remote")
+        raise UnknownNameError(
+            f"the hub has no dataset '{name}'.{near} See: oryx data list --remote"
+        )
     known = [card["dataset"] for card in archive.cards()]
     if dataset and known and dataset not in known:
-        raise OryxError(f"'{family}' has no dataset '{dataset}'; it has: {', '.join(known)}")
+        raise UnknownNameError(f"'{family}' has no dataset '{dataset}'; it has: {', '.join(known)}")
     return archive, dataset or None
 
 

@@ -89,7 +89,9 @@ def require_clean(dataset: Dataset) -> None:
         lines += [f"    {place}" for place in places]
         if places[0].count > len(places):
             lines.append(f"    and {places[0].count - len(places)} more")
-    lines.append("Train without these rows: --leave-out-bad-rows")
+    lines.append(
+        "Train without these rows: --leave-out-bad-rows, leave_out_bad_rows=True in Python"
+    )
     raise OryxError("\n".join(lines))
 
 

@@ -274,7 +274,7 @@ def _write_segment(path: Path, progress: _Progress, arrays: Arrays) -> None:
             partial.unlink()
         raise OryxError(
             f"the steps up to update {progress.update} could not be written to {path}: {error}. "
-            "Nothing that was recorded before is lost: make space, then continue with --resume"
+            "Nothing that was recorded before is lost: make space, then resume"
         ) from error
 
 

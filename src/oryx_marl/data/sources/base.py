@@ -24,7 +24,7 @@ from types import ModuleType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import oryx_marl
-from oryx_marl import registry, renamed
+from oryx_marl import installation, registry, renamed
 from oryx_marl.data._derive import ActionKind
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.errors import OryxError, OryxWarning
@@ -137,7 +137,8 @@ def find(path: Path, kind: str | None = None) -> str:
     raise OryxError(
         f"{path} is not of a kind that can be imported. Known are: tables (.parquet, .csv, "
         ".jsonl), arrays (.h5, .npz, a folder of .npy, of PyMARL also a folder of .h5 or .npz) in "
-        "the layout of PyMARL or flat, folders of Minari, and Vaults; see docs/guides/your-logs.md"
+        "the layout of PyMARL or flat, folders of Minari, and Vaults; see "
+        f"{installation.point_to_page('Your logs', 'guides/your-logs.md')}"
     )
 
 
@@ -209,8 +210,8 @@ def require(package: str) -> Any:
         return importlib.import_module(package)
     except ImportError as error:
         raise OryxError(
-            f"this needs the package {package.split('.')[0]}; install it with "
-            "pip install 'oryx-marl[sources]'"
+            f"this needs the package {package.split('.')[0]}; install it: "
+            f"{installation.how_to_install('sources')}"
         ) from error
 
 
