@@ -83,7 +83,7 @@ def test_from_a_log_to_a_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert run.page is not None
     assert run.page.is_file()
     assert run.held_out is not None
-    assert run.held_out.agreement.mean > run.held_out.guess["agreement"]
+    assert run.held_out.action_accuracy.mean > run.held_out.baseline["action_accuracy"]
     assert run.summary is None
     with pytest.raises(oryx.OryxError, match="scored in no environment"):
         _ = run.score

@@ -54,7 +54,7 @@ class TrainedRun:
         if self.summary is not None:
             score = f"{self.summary.metric} {self.score.mean:.3g}"
         elif self.held_out is not None:
-            score = f"action accuracy {self.held_out.agreement.mean:.3g}"
+            score = f"action accuracy {self.held_out.action_accuracy.mean:.3g}"
         else:
             score = "not scored"
         return f"TrainedRun('{self.folder}', {score})"

@@ -53,7 +53,7 @@ class EvaluationSettings:
     replays: int = 6
     """Episodes kept for the page's replay."""
     hold_out: float | None = None
-    """Share of the logged episodes that are not learned from: how well are their actions foretold?
+    """Share of the logged episodes that are not learned from: how well are their actions predicted?
     (Default: 0.1 where no environment is known, else none.)"""
 
     def __post_init__(self) -> None:

@@ -48,6 +48,15 @@ def settings(values: Mapping[str, Any], online: bool) -> dict[str, Any]:
     }
 
 
+def held_out(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The scores in held_out.json by their names of today."""
+    names = {"agreement": "action_accuracy", "guess": "baseline"}
+    return {
+        names.get(name, name): held_out(value) if name == "guess" else value
+        for name, value in values.items()
+    }
+
+
 def branch(name: str) -> str:
     """The path of an array in a tree, such as world/memory/encoder."""
     return "/".join(BRANCHES.get(part, part) for part in name.split("/"))

@@ -90,7 +90,7 @@ def test_every_command_exists() -> None:
     assert len(ours) + sum(command.startswith("python ") for command in found) == len(found)
     shapes = {re.sub(r"(?<=[ .])[\d.e-]+(?= |$)|\S+/\S+|'.*'", "?", each): each for each in ours}
     for command in shapes.values():
-        parsed = cli._app().cli(args=shlex.split(command)[1:], config=cli.FLAGS)
+        parsed = cli.read(cli._rename_flags(shlex.split(command)[1:]))
         assert callable(parsed.run)
 
 

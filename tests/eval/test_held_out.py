@@ -1,4 +1,4 @@
-"""Held-out episodes: how well their actions are foretold."""
+"""Held-out episodes: how well their actions are predicted."""
 
 import re
 from dataclasses import replace
@@ -77,7 +77,7 @@ def test_score_counts_every_logged_action_once() -> None:
     expected = share * np.log(0.7) + (1 - share) * np.log(0.3)
     assert 0.3 < share < 0.7
     np.testing.assert_allclose(found["log_likelihood"]["per_seed"], [expected] * 2, rtol=1e-5)
-    np.testing.assert_allclose(found["agreement"]["per_seed"], [share] * 2, rtol=1e-6)
+    np.testing.assert_allclose(found["action_accuracy"]["per_seed"], [share] * 2, rtol=1e-6)
 
 
 def test_forced_steps_are_counted_apart() -> None:
@@ -99,8 +99,8 @@ def test_forced_steps_are_counted_apart() -> None:
     share = (hold.actions[is_free] == 0).mean()
     expected = share * np.log(0.7) + (1 - share) * np.log(0.3)
     np.testing.assert_allclose(found["log_likelihood"]["per_seed"], [expected] * 2, rtol=1e-5)
-    np.testing.assert_allclose(found["agreement"]["per_seed"], [share] * 2, rtol=1e-6)
-    assert found["guess"]["agreement"] < 0.75  # with forced steps it would be above
+    np.testing.assert_allclose(found["action_accuracy"]["per_seed"], [share] * 2, rtol=1e-6)
+    assert found["baseline"]["action_accuracy"] < 0.75  # with forced steps it would be above
     document = HeldOut.from_json(found)
     words = f"over {is_free.sum()} decisions; {is_forced.sum()} forced steps left out"
     assert document.counted == words
@@ -110,15 +110,15 @@ def test_forced_steps_are_counted_apart() -> None:
         make_fixed(), jnp.zeros(2), split(replace(logs, action_mask=everywhere), 0.3, LENGTH)
     )
     assert never["decisions"] == 0
-    assert never["agreement"]["mean"] == never["guess"]["agreement"] == 1.0
-    assert never["log_likelihood"]["mean"] == never["guess"]["log_likelihood"] == 0.0
+    assert never["action_accuracy"]["mean"] == never["baseline"]["action_accuracy"] == 1.0
+    assert never["log_likelihood"]["mean"] == never["baseline"]["log_likelihood"] == 0.0
 
 
-def test_guess_knows_frequencies_among_the_legal() -> None:
+def test_the_baseline_knows_frequencies_among_the_available() -> None:
     logs = make_logs(40)
     parts = split(logs, 0.3, LENGTH)
     assert parts.validation is not None
-    found = held_out.guess(parts.train, parts.validation)
+    found = held_out.marginal_baseline(parts.train, parts.validation)
     learned = np.stack(
         [
             np.bincount(logs_of[here], minlength=3) + 1.0
@@ -136,7 +136,7 @@ def test_guess_knows_frequencies_among_the_legal() -> None:
 def test_data_shorter_than_a_window_leave_no_run_behind(tmp_path: Path) -> None:
     config = bc.Config(sequence_length=100, batch_size=4)
     work = experiment.Experiment("bc", config, make_logs(3), tmp_path / "run")
-    with pytest.raises(OryxError, match=r"has 21 logged steps, but a window needs 100.*--sequence"):
+    with pytest.raises(OryxError, match=r"has 21 logged steps, but a window needs 100.*sequence_length"):
         experiment.run(work)
     assert not (tmp_path / "run").exists()
 
@@ -150,11 +150,11 @@ def test_training_without_an_environment_reports_it(tmp_path: Path) -> None:
     work = experiment.Experiment("bc", config, make_logs(), tmp_path / "run", settings)
     found = experiment.run(work).held_out.to_json()
     assert found["episodes"] == 4
-    assert found["agreement"]["mean"] > 0.95 > found["guess"]["agreement"]
-    assert found["log_likelihood"]["mean"] > found["guess"]["log_likelihood"]
+    assert found["action_accuracy"]["mean"] > 0.95 > found["baseline"]["action_accuracy"]
+    assert found["log_likelihood"]["mean"] > found["baseline"]["log_likelihood"]
     assert (tmp_path / "run" / "held_out.json").exists()
     shown = page.write(tmp_path / "run").read_text()
-    assert re.search(r'metric">agreement</span> <span class="value">(1|0.9)', shown)
+    assert re.search(r'metric">action accuracy</span> <span class="value">(1|0.9)', shown)
     assert "<h2>Held-out episodes</h2>" in shown
     assert f"over {found['decisions']} decisions; 0 forced steps left out" in shown
     assert "<h2>Learning curve</h2>" not in shown
@@ -163,4 +163,7 @@ def test_training_without_an_environment_reports_it(tmp_path: Path) -> None:
     differing = "batch_size 16, not 8, learning_rate 0.003, not 0.001"
     with pytest.raises(OryxError, match=differing):
         experiment.run(other, resume=True)
-    assert jax.tree.leaves(found["agreement"]["per_seed"]) == found["agreement"]["per_seed"]
+    assert (
+        jax.tree.leaves(found["action_accuracy"]["per_seed"])
+        == found["action_accuracy"]["per_seed"]
+    )

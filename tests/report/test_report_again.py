@@ -37,7 +37,7 @@ def test_what_is_not_the_default_is_a_flag() -> None:
     command = again.command(describe(config, settings, drop_invalid=True))
     assert command == (
         "oryx train oryx tmaze/expert --updates 70 --seeds 1 --first-seed 5 --log-every 10 "
-        "--leave-out-bad-rows --learning-rate 0.001 --no-memory"
+        "--drop-invalid --learning-rate 0.001 --no-memory"
     )
 
 

@@ -225,20 +225,20 @@ def test_dataset_with_one_return_says_so(tmp_path: Path) -> None:
     assert text.count('class="bar"') == 3
 
 
-def test_without_an_environment_what_was_foretold_heads_the_page(tmp_path: Path) -> None:
+def test_without_an_environment_what_was_predicted_heads_the_page(tmp_path: Path) -> None:
     folder = put_run(tmp_path)
-    foretold = {
+    predicted = {
         "episodes": 40,
         "steps": 512,
-        "agreement": {key: score(0.75, 0.5, 1.0)[key] for key in ("mean", "low", "high")},
+        "action_accuracy": {key: score(0.75, 0.5, 1.0)[key] for key in ("mean", "low", "high")},
         "log_likelihood": None,
-        "guess": {"agreement": 0.25, "log_likelihood": -1.5},
+        "baseline": {"action_accuracy": 0.25, "log_likelihood": -1.5},
     }
-    put(folder, "held_out.json", {**foretold, "decisions": 1_000, "forced": 24})
+    put(folder, "held_out.json", {**predicted, "decisions": 1_000, "forced": 24})
     text = page.write(folder).read_text(encoding="utf-8")
     assert "<h2>Held-out episodes</h2>" in text
     assert "over 1,000 decisions; 24 forced steps left out" in text
-    put(folder, "held_out.json", foretold)  # as version 0.1.0 wrote it
+    put(folder, "held_out.json", predicted)  # as version 0.1.0 wrote it
     for name in ("eval.json", "summary.json", "replay.npz"):
         (folder / name).unlink()
     text = page.write(folder).read_text(encoding="utf-8")
@@ -251,8 +251,12 @@ def test_without_an_environment_what_was_foretold_heads_the_page(tmp_path: Path)
     assert "<td>-1.5</td>" in text.replace("\u2212", "-")
     for title in ("Replay", "Learning curve", "Results"):
         assert f"<h2>{title}</h2>" not in text
-    put(folder, "held_out.json", {**foretold, "guess": {**foretold["guess"], "agreement": 0.75}})
+    put(
+        folder,
+        "held_out.json",
+        {**predicted, "baseline": {**predicted["baseline"], "action_accuracy": 0.75}},
+    )
     assert "next to nothing" in page.write(folder).read_text(encoding="utf-8")
-    put(folder, "held_out.json", {**foretold, "agreement": None})
+    put(folder, "held_out.json", {**predicted, "action_accuracy": None})
     with pytest.raises(OryxError, match=r"held_out\.json is damaged"):
         page.write(folder)

@@ -27,6 +27,7 @@ from oryx_marl.runs.replay import Episode
 from oryx_marl.runs.sealed import Document
 from oryx_marl.types import ActionSpace, Spec
 
+BASELINE = {"action_accuracy": 0.2, "log_likelihood": -1.5}
 SCORE = Score(0.5, 0.25, 0.75, (0.4, 0.6), (0.1, 0.2))
 WON = Score(0.25, float("nan"), float("nan"), (0.25,))
 STEPS = {"step_0": {"step_count": 10, "elapsed_time": 1.0, "return": [1.0, 2.0]}}
@@ -44,8 +45,8 @@ DOCUMENTS: list[Document] = [
     RunConfig.from_json(CONFIG),
     SpecDocument(Spec("", ("a", "b"), (3, 2), ActionSpace("box", 1, (-1.0,), (1.0,)))),
     Summary("success rate", 32, {("last", "sampled"): SCORE, ("best", "greedy"): SCORE}),
-    HeldOut(4, 40, SCORE, None, {"agreement": 0.2, "log_likelihood": -1.5}, rest={"more": [1]}),
-    HeldOut(4, 40, SCORE, SCORE, {"agreement": 0.2, "log_likelihood": -1.5}, 60, 20),
+    HeldOut(4, 40, SCORE, None, BASELINE, rest={"more": [1]}),
+    HeldOut(4, 40, SCORE, SCORE, BASELINE, 60, 20),
     DatasetCard("depot/first", {"mean": None}, rest={"quantiles": {"0.5": 1}}),
     DivergedSeeds({4: 10, 11: 20}),
     SecondsSpent(12.5),

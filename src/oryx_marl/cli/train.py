@@ -58,18 +58,19 @@ def _show_scores(summary: Summary) -> None:
 
 
 def _show_held_out(found: HeldOut) -> None:
-    """How well the actions of episodes that were held out are foretold."""
+    """How well the actions of episodes that were held out are predicted."""
     seen = f"{found.episodes:,} episodes ({found.steps:,} steps) held out, {found.counted}"
-    table = Table("", "policy \\[95% over seeds]", "by frequency alone", title=seen)
-    scores = {"log_likelihood": found.log_likelihood, "agreement": found.agreement}
+    table = Table("", "policy \\[95% over seeds]", "marginal-action baseline", title=seen)
+    scores = {
+        "log_likelihood": found.log_likelihood,
+        "action_accuracy": found.action_accuracy,
+    }
     for name, score in scores.items():
         told = "none: it is not drawn" if score is None else interval(score)
-        table.add_row(
-            f"{name.replace('_', ' ')} of an action", Text(told), f"{found.guess[name]:.3f}"
-        )
+        table.add_row(name.replace("_", " "), Text(told), f"{found.baseline[name]:.3f}")
     console.print(table)
-    if found.agreement.mean <= found.guess["agreement"]:
-        console.print("no better than frequency alone: train longer before you use this policy")
+    if found.action_accuracy.mean <= found.baseline["action_accuracy"]:
+        console.print("no better than the baseline: train longer before you use this policy")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""How well a policy foretells logged actions that it has not learned from.
+"""How well a policy predicts logged actions that it has not learned from.
 
-All that can be known without an environment: a high share of agreement means that the policy does
-what was done, not that it does well.
+All that can be known without an environment: a high action accuracy means that the policy does what
+was done, not that it does well.
 """
 
 from functools import partial
@@ -23,13 +23,16 @@ from oryx_marl.parallel import devices
 from oryx_marl.parallel.seeds import over_seeds
 from oryx_marl.types import Window
 
+BOUNDED = {"action_accuracy": "action accuracy rate"}
+"""Scores that are rates, for `summarise`: no interval goes beyond 0 and 1."""
+
 
 def score(algorithm: Algorithm, weights: Any, split: Split[Dataset]) -> dict[str, Any]:
-    """Mean log-likelihood and share of agreement per decision, over seeds, for held_out.json.
+    """Mean log-likelihood and action accuracy per decision, over seeds, for held_out.json.
 
     A decision is an agent's step with more than one available action; forced steps, which any
-    policy predicts, are counted apart. `guess` is what the frequencies of each agent's actions
-    among the legal ones would reach on the same decisions.
+    policy predicts, are counted apart. `baseline` is the marginal-action baseline on the same
+    decisions: each agent's action frequencies, renormalised over the available actions.
     """
     assert split.validation is not None
     needs_returns = algorithm.needs_returns_to_go
@@ -43,7 +46,7 @@ def score(algorithm: Algorithm, weights: Any, split: Split[Dataset]) -> dict[str
         "decisions": decisions,
         "forced": forced,
         **{name: _over_seeds(np.asarray(values), name) for name, values in found.items()},
-        "guess": guess(split.train, split.validation),
+        "baseline": marginal_baseline(split.train, split.validation),
     }
 
 
@@ -51,7 +54,7 @@ def _over_seeds(values: Float[np.ndarray, " S"], name: str) -> dict[str, Any] | 
     """None where some logged action is impossible under the policy: a greedy one has no odds."""
     if not np.all(np.isfinite(values)):
         return None
-    summary = metrics.summarise(values[:, None], f"{name} rate" if name == "agreement" else name)
+    summary = metrics.summarise(values[:, None], BOUNDED.get(name, name))
     return {key: summary[key] for key in ("mean", "low", "high", "per_seed")}
 
 
@@ -76,7 +79,7 @@ def _score(algorithm: Algorithm, weights: Any, data: DeviceData) -> dict[str, Ar
         is_forced = found["decisions"] == 0
         return {
             "log_likelihood": jnp.where(is_forced, 0.0, found["log_likelihood"] / count),
-            "agreement": jnp.where(is_forced, 1.0, found["agreement"] / count),
+            "action_accuracy": jnp.where(is_forced, 1.0, found["action_accuracy"] / count),
             "decisions": found["decisions"],
             "forced": found["forced"],
         }
@@ -93,52 +96,57 @@ def _sums(algorithm: Algorithm, weights: Any, window: Window, fresh: Array) -> d
     decisions = counts & ~is_forced
     return {
         "log_likelihood": jnp.where(decisions, taken, 0).sum(),
-        "agreement": (agrees & decisions).sum(),
+        "action_accuracy": (agrees & decisions).sum(),
         "decisions": decisions.sum(),
         "forced": is_forced.sum(),
     }
 
 
-def guess(learn: Dataset, hold: Dataset) -> dict[str, float]:
+def marginal_baseline(train: Dataset, validation: Dataset) -> dict[str, float]:
     """The same of a policy that only knows how often each agent took each action, or where in its
     box."""
-    if learn.spec.action.kind == "box":
-        return _guess_in_box(learn, hold)
-    size = learn.spec.action.size
-    is_action = np.arange(size) == learn.actions[..., None]
-    if learn.agent_mask is not None:
-        is_action &= learn.agent_mask[..., None]
+    if train.spec.action.kind == "box":
+        return _baseline_in_box(train, validation)
+    size = train.spec.action.size
+    is_action = np.arange(size) == train.actions[..., None]
+    if train.agent_mask is not None:
+        is_action &= train.agent_mask[..., None]
     odds = 1.0 + is_action.sum(axis=0)
-    action_mask = (
-        np.ones((*hold.actions.shape, size), bool) if hold.action_mask is None else hold.action_mask
-    )
+    action_mask = validation.action_mask
+    if action_mask is None:
+        action_mask = np.ones((*validation.actions.shape, size), bool)
     odds = np.where(action_mask, odds, 0)
-    taken = np.take_along_axis(odds, hold.actions[..., None].astype(int), axis=-1)[..., 0]
+    taken = np.take_along_axis(odds, validation.actions[..., None].astype(int), axis=-1)[..., 0]
     counts = (taken > 0) & (action_mask.sum(axis=-1) != 1)
-    if hold.agent_mask is not None:
-        counts &= hold.agent_mask
+    if validation.agent_mask is not None:
+        counts &= validation.agent_mask
     if not counts.any():  # nobody ever has a choice
-        return {"log_likelihood": 0.0, "agreement": 1.0}
+        return {"log_likelihood": 0.0, "action_accuracy": 1.0}
     shares = taken[counts] / odds.sum(axis=-1)[counts]
-    agreement = (odds.argmax(axis=-1) == hold.actions)[counts]
-    return {"log_likelihood": float(np.log(shares).mean()), "agreement": float(agreement.mean())}
+    accuracy = (odds.argmax(axis=-1) == validation.actions)[counts]
+    return {
+        "log_likelihood": float(np.log(shares).mean()),
+        "action_accuracy": float(accuracy.mean()),
+    }
 
 
-def _guess_in_box(learn: Dataset, hold: Dataset) -> dict[str, float]:
+def _baseline_in_box(train: Dataset, validation: Dataset) -> dict[str, float]:
     """One squashed Normal for each agent, fitted to all of its actions."""
-    space = hold.spec.action
+    space = validation.spec.action
     low, high = jnp.array(space.low, jnp.float32), jnp.array(space.high, jnp.float32)
     means, spreads = [], []
-    for agent in range(learn.spec.num_agents):
-        here = slice(None) if learn.agent_mask is None else learn.agent_mask[:, agent]
-        x = unsquash(jnp.asarray(learn.actions[here, agent], jnp.float32), low, high)
+    for agent in range(train.spec.num_agents):
+        here = slice(None) if train.agent_mask is None else train.agent_mask[:, agent]
+        x = unsquash(jnp.asarray(train.actions[here, agent], jnp.float32), low, high)
         means.append(x.mean(axis=0))
         spreads.append(jnp.clip(jnp.log(x.std(axis=0) + 1e-8), *LOG_STD_RANGE))
     policy = SquashedNormal(jnp.stack(means), jnp.stack(spreads), low, high)
-    actions = jnp.asarray(hold.actions, jnp.float32)
-    counts = np.ones(actions.shape[:2], bool) if hold.agent_mask is None else hold.agent_mask
+    actions = jnp.asarray(validation.actions, jnp.float32)
+    counts = validation.agent_mask
+    if counts is None:
+        counts = np.ones(actions.shape[:2], bool)
     likelihood, agrees = np.asarray(policy.log_prob(actions)), np.asarray(policy.agrees(actions))
     return {
         "log_likelihood": float(likelihood[counts].mean()),
-        "agreement": float(agrees[counts].mean()),
+        "action_accuracy": float(agrees[counts].mean()),
     }

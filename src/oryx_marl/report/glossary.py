@@ -9,13 +9,12 @@ NAMES = {
     "max_logit": "largest |logit|",
     "policy_loss": "policy loss",
     "critic_loss": "critic loss",
-    "agreement": "action accuracy",
     "log_likelihood": "held-out log-likelihood",
     "valid_label_share": "valid-label share",
 }
 """Metrics whose name alone does not say enough, by the name that they have on disk."""
 MEANINGS = {
-    "agreement": (
+    "action_accuracy": (
         "share of the logged actions, in episodes that were not trained on, that the policy "
         "finds the likeliest; 1 is a perfect copy of the logged behaviour, which need not be good"
     ),

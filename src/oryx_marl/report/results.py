@@ -39,16 +39,16 @@ def find(run: RunContents) -> tuple[str, Score, str]:
 def _find_accuracy(run: RunContents) -> tuple[str, Score, str]:
     """What heads the page where there is no environment to score in."""
     assert run.held_out is not None
-    score = run.held_out.agreement
+    score = run.held_out.action_accuracy
     seeds = len(score.per_seed)
-    guess = numbers.one(run.held_out.guess["agreement"])
+    baseline = run.held_out.baseline["action_accuracy"]
     explained = (
-        f"Share of the {numbers.one(run.held_out.steps)} held-out steps' actions that the policy "
-        f"would have chosen too; the most frequent action alone reaches {guess}. "
-        f"{UNLEARNED if score.mean <= run.held_out.guess['agreement'] else ''}It is no measure of "
+        f"Share of the held-out actions that the policy would have chosen too, "
+        f"{run.held_out.counted}; the most frequent action alone reaches {numbers.one(baseline)}. "
+        f"{UNLEARNED if score.mean <= baseline else ''}It is no measure of "
         f"success: the data come from no environment we know{_over(seeds, score)}."
     )
-    return glossary.name("agreement"), score, explained
+    return glossary.name("action_accuracy"), score, explained
 
 
 def _cut(run: RunContents, score: Score) -> Score:
@@ -141,18 +141,18 @@ def show_held_out(run: RunContents) -> str:
         return ""
     text = (
         f"{count(found.episodes, 'episode')} ({numbers.one(found.steps)} steps) were not learned "
-        "from. How well the final weights predict the actions in them:"
+        f"from. How well the final weights predict the actions in them, {found.counted}:"
     )
     heads = ("", "policy", "95% interval", "marginal-action baseline")
     head = "".join(f'<th scope="col">{name}</th>' for name in heads)
     rows = []
-    scores = {"agreement": found.agreement, "log_likelihood": found.log_likelihood}
+    scores = {"action_accuracy": found.action_accuracy, "log_likelihood": found.log_likelihood}
     for name, score in scores.items():
         cells = [numbers.MISSING, numbers.MISSING]
         if score is not None:
             mean, low, high = numbers.together([score.mean, score.low, score.high], extra=1)
             cells = [mean, f"[{low}, {high}]" if score.has_interval else numbers.MISSING]
-        cells.append(numbers.one(found.guess[name]))
+        cells.append(numbers.one(found.baseline[name]))
         row = "".join(f"<td>{cell}</td>" for cell in cells)
         rows.append(f'<tr><th scope="row">{glossary.name(name)}</th>{row}</tr>')
     table = (

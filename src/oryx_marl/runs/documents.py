@@ -187,11 +187,11 @@ class HeldOut(Document):
     file = "held_out.json"
     episodes: int
     steps: int
-    agreement: Score
+    action_accuracy: Score
     log_likelihood: Score | None
     """None where a policy has no odds."""
-    guess: dict[str, float]
-    """What the frequencies of the actions alone would reach, by the names of the scores."""
+    baseline: dict[str, float]
+    """The same of the marginal-action baseline, by the names of the scores."""
     decisions: int | None = None
     """Agents' steps with more than one available action, over which the scores are. None in runs of
     version 0.1.0, whose scores count forced steps too."""
@@ -202,14 +202,16 @@ class HeldOut(Document):
 
     @classmethod
     def from_json(cls, values: Any) -> "HeldOut":
-        found = require_object(values)
-        likelihood, guess = found["log_likelihood"], found["guess"]
+        found = renamed.held_out(require_object(values))
+        likelihood, baseline = found["log_likelihood"], found["baseline"]
         return cls(
             episodes=int(found["episodes"]),
             steps=int(found["steps"]),
-            agreement=Score.from_json(found["agreement"]),
+            action_accuracy=Score.from_json(found["action_accuracy"]),
             log_likelihood=None if likelihood is None else Score.from_json(likelihood),
-            guess={name: float(guess[name]) for name in ("agreement", "log_likelihood")},
+            baseline={
+                name: float(baseline[name]) for name in ("action_accuracy", "log_likelihood")
+            },
             decisions=_count(found.get("decisions")),
             forced=_count(found.get("forced")),
             rest=rest_of(cls, found),
@@ -229,9 +231,9 @@ class HeldOut(Document):
             "episodes": self.episodes,
             "steps": self.steps,
             **{name: count for name, count in counts.items() if count is not None},
-            "agreement": self.agreement.to_json(),
+            "action_accuracy": self.action_accuracy.to_json(),
             "log_likelihood": None if likelihood is None else likelihood.to_json(),
-            "guess": self.guess,
+            "baseline": self.baseline,
             **self.rest,
         }
 

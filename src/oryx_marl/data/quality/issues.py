@@ -70,7 +70,7 @@ KINDS: dict[str, Kind] = {
         "warning", "was a step logged twice? right if the task changes unseen, by itself"
     ),
     "episode occurs twice": Kind("warning", "was a file read twice? it counts double"),
-    "few different episodes": Kind("note", "right in a deterministic task with few beginnings"),
+    "few different episodes": Kind("note", "right in a deterministic task with few starts"),
     "constant feature": Kind("note", "it carries nothing; was it meant to vary?"),
     "duplicated feature": Kind("note", "two columns are always equal; one would do"),
     "agents see the same": Kind(

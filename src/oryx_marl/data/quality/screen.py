@@ -90,7 +90,7 @@ def require_clean(dataset: Dataset) -> None:
         if places[0].count > len(places):
             lines.append(f"    and {places[0].count - len(places)} more")
     lines.append(
-        "Train without these rows: --leave-out-bad-rows, leave_out_bad_rows=True in Python"
+        "Train without these rows: --drop-invalid, leave_out_bad_rows=True in Python"
     )
     raise OryxError("\n".join(lines))
 

@@ -4,7 +4,7 @@ A row that is the same as the one before is no fault in itself: nobody moved. It
 where the same actions in the same situation first lead to no change and then to one: the step was
 logged twice. A situation that changes by itself, unseen, looks the same, so such pairs count only
 where they are more than chance and long waits explain. Episodes repeat where a task has few
-beginnings; those of a file that was read twice stand in the order of their originals.
+starts; those of a file that was read twice stand in the order of their originals.
 """
 
 import hashlib
