@@ -46,7 +46,7 @@ IDENTIFIERS = {
 PHRASES = re.compile(
     r"\bforet\w+|\bmend(s|ed|ing)?\b|\bbeginnings\b|\bkept polic|\blost seeds?\b|\bimitated share\b"
     r"|\bimitable\b|--(legal|present|trace|target-rate|act-on-average|leave-out-bad-rows"
-    r"|keep-going)\b",
+    r"|keep-going)\b|\bkeep_going\b|leave_out_bad_rows|act_on_average|target_rate",
     re.IGNORECASE,
 )
 OLD_NAMES = {"renamed.py"}

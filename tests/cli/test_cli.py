@@ -287,8 +287,8 @@ def test_faulty_data_is_refused_or_trained_around(finished: Path, cache: dict[st
     done = oryx([*arguments, "--out", "runs/faulty"], finished, cache)
     assert done.returncode == 1
     assert f"episode {episode}, step {step}, agent agent_1" in done.stderr
-    assert "--leave-out-bad-rows" in done.stderr
-    done = oryx([*arguments, "--out", "runs/faulty", "--leave-out-bad-rows"], finished, cache)
+    assert "--drop-invalid" in done.stderr
+    done = oryx([*arguments, "--out", "runs/faulty", "--drop-invalid"], finished, cache)
     assert done.returncode == 0, done.stderr
     assert "0 are left out and 1 more are left out of the policy loss alone" in done.stderr
 

@@ -136,7 +136,9 @@ def test_the_baseline_knows_frequencies_among_the_available() -> None:
 def test_data_shorter_than_a_window_leave_no_run_behind(tmp_path: Path) -> None:
     config = bc.Config(sequence_length=100, batch_size=4)
     work = experiment.Experiment("bc", config, make_logs(3), tmp_path / "run")
-    with pytest.raises(OryxError, match=r"has 21 logged steps, but a window needs 100.*sequence_length"):
+    with pytest.raises(
+        OryxError, match=r"has 21 logged steps, but a window needs 100.*sequence_length"
+    ):
         experiment.run(work)
     assert not (tmp_path / "run").exists()
 

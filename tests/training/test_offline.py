@@ -185,7 +185,7 @@ def test_other_seeds_go_on_when_one_diverges(
     losses = [row.metrics["loss"] for row in run.rows(MetricRow)]
     assert [each[1] is None for each in losses] == [False] * 3 + [True] * 3
     assert all(each[0] is not None for each in losses)
-    with pytest.raises(DivergedError, match="--keep-going trains the other seeds on"):
+    with pytest.raises(DivergedError, match="continue_on_divergence, the other seeds train on"):
         loop.train(learner, Poisoned(data), settings(30), begin(tmp_path / "stopped"))
 
 

@@ -256,7 +256,7 @@ def _tell_diverged(
         f"{name} of seed number {seed} is not finite between updates {update:,} and "
         f"{update + size:,}; the last good checkpoint is {run.checkpoints / str(found[-1])}. "
         "Try a lower learning rate or a higher policy temperature, and check the data; "
-        "resumed with keep_going, the other seeds train on, if there are others"
+        "resumed with continue_on_divergence, the other seeds train on, if there are others"
     )
 
 

@@ -53,7 +53,7 @@ def test_only_the_first_places_are_listed_but_all_are_counted(build_dataset):
     problems = find_problems(build_dataset(rewards=rewards), limit=2)
     assert [(p.episode, p.step, p.agent) for p in problems] == [(0, 0, "left"), (0, 0, "right")]
     assert problems[0].count == 14
-    with pytest.raises(OryxError, match=r"(?s)14 agent-steps.*and 11 more.*--leave-out-bad-rows"):
+    with pytest.raises(OryxError, match=r"(?s)14 agent-steps.*and 11 more.*--drop-invalid"):
         require_clean(build_dataset(rewards=rewards))
 
 

@@ -89,9 +89,7 @@ def require_clean(dataset: Dataset) -> None:
         lines += [f"    {place}" for place in places]
         if places[0].count > len(places):
             lines.append(f"    and {places[0].count - len(places)} more")
-    lines.append(
-        "Train without these rows: --drop-invalid, leave_out_bad_rows=True in Python"
-    )
+    lines.append("Train without these rows: --drop-invalid, drop_invalid=True in Python")
     raise OryxError("\n".join(lines))
 
 
