@@ -34,7 +34,7 @@ def test_a_failed_write_leaves_what_was_there(
         raise OSError(28, os.strerror(28))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OryxError, match=r"cannot write .*file: No space left.*--resume"):
+    with pytest.raises(OryxError, match=r"cannot write .*file: No space left.*resume the run"):
         files.write_text(path, "after")
     assert path.read_text() == "before"
     assert not list(tmp_path.glob("*.partial"))

@@ -154,7 +154,7 @@ def test_what_is_made_is_learned_from_and_acts_again(
     oryx("--plugin=walk.py data make walk/more --env walk --policy 2.npz --rows 200")
     with monkeypatch.context() as without:
         without.setattr(registry, "_added", {})
-        oryx(f"train bc walk/more {TRAIN} --out refused", 1)
+        oryx(f"train bc walk/more {TRAIN} --out refused", 2)
     told = capsys.readouterr().err
     assert "there is no 'walk' in envs" in told
     assert "--plugin FILE" in told
@@ -177,9 +177,9 @@ def test_what_is_made_is_learned_from_and_acts_again(
             "cannot act in walk: number of agents: 3 against 2",
         ),
         ("walk/x --env tmaze --policy 2.npz", 1, "cannot act in tmaze: observation width"),
-        ("walk/x --env walk --policy none.npz", 1, "there is no run at none.npz"),
-        ("walk/x --env walk --policy none", 1, "there is no run at none"),
-        ("walk/x --env nowhere --policy 2.npz", 1, "there is no environment 'nowhere'"),
+        ("walk/x --env walk --policy none.npz", 2, "there is no run at none.npz"),
+        ("walk/x --env walk --policy none", 2, "there is no run at none"),
+        ("walk/x --env nowhere --policy 2.npz", 2, "there is no environment 'nowhere'"),
         ("walk --env walk --policy 2.npz", 1, "'walk' is no name for a dataset"),
         ("tmaze/expert --env walk --policy 2.npz", 1, "made by a recipe of its own"),
         ("walk/x --env walk", 2, "say who acts in walk: --policy RUN"),

@@ -97,6 +97,15 @@ def test_what_does_not_fit_is_refused(
     assert Run(old / "run").newest_update() == 4
 
 
+def test_help_of_a_run_that_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    oryx("train --resume --help")
+    shown = capsys.readouterr().out
+    assert "Continue a run with the settings it has" in shown
+    assert "--width" not in shown
+    oryx("train oryx --resume --help")
+    assert "--width" in capsys.readouterr().out
+
+
 def test_long_lists_are_not_printed(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
     oryx("train oryx tmaze/fixture --resume --out run --seeds 900", 1)
     told = capsys.readouterr().err

@@ -64,7 +64,7 @@ def test_a_missing_package_is_named(name, package, monkeypatch):
     for module in [m for m in sys.modules if m.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(OryxError, match=rf"needs the package {package}.*oryx-marl\[envs\]"):
+    with pytest.raises(OryxError, match=rf"needs the package {package}.*pip install .*\[envs\]"):
         base.make_named(name)
 
 

@@ -114,5 +114,5 @@ def test_render_modes():
 
 def test_without_pettingzoo(monkeypatch):
     monkeypatch.setitem(sys.modules, "pettingzoo", None)
-    with pytest.raises(OryxError, match=r"needs the package pettingzoo.*oryx-marl\[envs\]"):
+    with pytest.raises(OryxError, match=r"needs the package pettingzoo.*pip install .*\[envs\]"):
         to_pettingzoo("tmaze")

@@ -105,7 +105,7 @@ def test_unknown_names(family, tmp_path, name):
 def test_what_was_recorded_before_is_not_overwritten(family, tmp_path):
     work = tmp_path / "game.vlt" / "good.recording"
     work.mkdir(parents=True)
-    with pytest.raises(OryxError, match="continue it with --resume"):
+    with pytest.raises(OryxError, match="continue it with resume"):
         recipes.make("game/good", tmp_path)
     assert recipes.make("game/good", tmp_path, resume=True).is_dir()
 

@@ -123,7 +123,7 @@ def test_a_recording_is_resumed_for_as_many_rows(request_for: Request) -> None:
     for request in (begun, replace(begun, resume=True)):
         with pytest.raises(BegunError):
             next(_policies.record_training(ENV, CONFIG, request))
-    with pytest.raises(OryxError, match="begun with --rows 3000, not 4000"):
+    with pytest.raises(OryxError, match="begun with 3000 rows, not 4000"):
         next(_policies.record_training(ENV, CONFIG, replace(begun, rows=4_000, resume=True)))
 
 
@@ -197,7 +197,7 @@ def test_a_killed_recording_leaves_nothing_and_resumes_exactly(tmp_path: Path) -
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
         assert not folder.exists()
-    with pytest.raises(OryxError, match="continue it with --resume"):
+    with pytest.raises(OryxError, match="continue it with resume"):
         recipes.make("tmaze/replay", broken)
     for root in (broken, whole):
         process = start_recording(root, resume=root == broken)

@@ -11,6 +11,8 @@ from oryx_marl.cli import train
 from oryx_marl.cli.console import FLAGS, RunFolder, errors
 from oryx_marl.experiment import EvaluationSettings
 from oryx_marl.resuming import Begun
+from oryx_marl.runs.documents import RunConfig
+from oryx_marl.runs.folder import Run
 
 ROOM = "algorithms"
 FLAG = "--resume"
@@ -60,9 +62,10 @@ class Resume:
 
 
 def is_asked(words: list[str]) -> bool:
-    """Whether the words ask for a run to be continued, and not for help alone."""
+    """Whether the words ask for a run to be continued, and not for the help of an algorithm."""
     resumes = any(word == FLAG or word.startswith(f"{FLAG}=") for word in words)
-    return words[:1] == ["train"] and resumes and not {"-h", "--help"} & {*words}
+    is_help = bool({"-h", "--help"} & {*words}) and not words[1].startswith("-")
+    return words[:1] == ["train"] and resumes and not is_help
 
 
 def read(words: list[str], read_plainly: Any) -> Any:
@@ -75,9 +78,11 @@ def read(words: list[str], read_plainly: Any) -> Any:
         return tyro.cli(Resume, prog=f"oryx train {FLAG}", args=rest, config=FLAGS)
     name = registry.canonical(ROOM, words[1])
     out = infer_schema(words)
-    if name not in registry.names(ROOM) or out is None:
+    if name not in registry.names(ROOM) or out is None or not Run(out).has(RunConfig):
         command = read_plainly(words)  # names what is unknown
         out = command.find_out()
+        if not Run(out).has(RunConfig):
+            return command  # which says so when it is run
     begun = train.continue_command(name, resuming.read(out))
     prog = f"oryx train {words[1]}"
     return tyro.cli(type(begun), default=begun, prog=prog, args=words[2:], config=FLAGS)

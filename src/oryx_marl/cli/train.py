@@ -23,6 +23,7 @@ from oryx_marl.envs.adapters.accept import as_env
 from oryx_marl.envs.base import Env, HostEnv
 from oryx_marl.errors import OryxError
 from oryx_marl.experiment import EvaluationSettings, Experiment, Named
+from oryx_marl.report import glossary
 from oryx_marl.resuming import Begun
 from oryx_marl.runs.documents import HeldOut, Summary
 from oryx_marl.training.loop import TrainSettings
@@ -67,7 +68,7 @@ def _show_held_out(found: HeldOut) -> None:
     }
     for name, score in scores.items():
         told = "none: it is not drawn" if score is None else interval(score)
-        table.add_row(name.replace("_", " "), Text(told), f"{found.baseline[name]:.3f}")
+        table.add_row(glossary.name(name), Text(told), f"{found.baseline[name]:.3f}")
     console.print(table)
     if found.action_accuracy.mean <= found.baseline["action_accuracy"]:
         console.print("no better than the baseline: train longer before you use this policy")
@@ -94,6 +95,8 @@ class _Train:
     ) -> None:
         given: Any = self
         out = given.out or self._name_folder(learn_from.name)
+        if given.resume and self.begun is None:
+            resuming.read(out)  # says why it cannot be continued
         work = Experiment(
             self.algorithm,
             config,

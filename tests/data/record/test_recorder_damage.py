@@ -108,7 +108,7 @@ def test_a_full_disk_is_named_and_loses_nothing(tmp_path):
     assert process.returncode == 0
     assert output.startswith("refused: the steps up to update 2 could not be written")
     assert "Nothing that was recorded before is lost" in output
-    assert "--resume" in output
+    assert "then resume" in output
     record(tmp_path / "plain", [make_steps(5, 20), make_steps(5, 30, seed=2)])
     assert read_all(tmp_path / "full") == read_all(tmp_path / "plain")
 

@@ -326,7 +326,7 @@ def test_memory_does_not_grow_with_the_table(write_long, suffix: str) -> None:
 
 def test_a_missing_package_is_named(write, monkeypatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.csv", None)
-    with pytest.raises(OryxError, match=r"needs the package pyarrow.*oryx-marl\[sources\]"):
+    with pytest.raises(OryxError, match=r"needs the package pyarrow.*pip install .*\[sources\]"):
         read(write(HEADER))
 
 
