@@ -43,6 +43,8 @@ def test_settings_are_those_of_the_command_line() -> None:
     assert api._settings("oryx", {"updates": 1e3})[1].updates == 1_000
     _, schedule = api._settings("sable", {"steps": 5_000})
     assert schedule.steps == 5_000
+    with pytest.raises(oryx.OryxError, match="no setting trace; it is called td_lambda now"):
+        api._settings("oryx", {"trace": 0.5})
     with pytest.raises(oryx.OryxError, match=r"'bc' has no setting width; it has: batch_size"):
         api._settings("bc", {"width": 32})
     with pytest.raises(oryx.OryxError, match="no setting widht; did you mean width"):

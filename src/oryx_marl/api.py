@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from rich.console import Console
 
-from oryx_marl import experiment, recipes, registry, resuming
+from oryx_marl import experiment, recipes, registry, renamed, resuming
 from oryx_marl.config import coerce
 from oryx_marl.data import catalog, vault
 from oryx_marl.data.dataset import Dataset
@@ -383,6 +383,9 @@ def _settings(
         known, name = sorted({*own, *_names(config)}), min(unknown)
         close = difflib.get_close_matches(name, known, 1, cutoff=0.8)
         hint = f"did you mean {close[0]}?" if close else f"it has: {', '.join(known)}"
+        (new,) = renamed.settings({name: None}, online=kind.online)
+        if new != name:
+            hint = f"it is called {new} now"
         raise OryxError(f"'{algorithm}' has no setting {name}; {hint}")
     return config, replace(schedule, **times)
 
