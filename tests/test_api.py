@@ -53,7 +53,7 @@ def test_settings_are_those_of_the_command_line() -> None:
         with pytest.raises(oryx.OryxError, match=f"{name} must be a"):
             api._settings("oryx", {name: value})
     with pytest.raises(oryx.OryxError, match="objective must be one of icq, bc, q_learning"):
-        api._settings("oryx", {"objective": "bc"})
+        api._settings("oryx", {"objective": "cloning"})
 
 
 LOG = "episode,step,agent,obs_level,action,gain,truncated\n" + "".join(
