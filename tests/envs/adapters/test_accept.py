@@ -1,6 +1,7 @@
 """Whatever a user calls an environment becomes one that can be scored, or a clear error."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,7 +16,7 @@ from oryx_marl.envs import as_env, base, resolve
 from oryx_marl.envs.adapters.from_pettingzoo import ParallelEnvs
 from oryx_marl.envs.base import is_host
 from oryx_marl.envs.tmaze import TMaze
-from oryx_marl.errors import OryxError
+from oryx_marl.errors import OryxError, OryxWarning
 
 
 def test_ours_stay_what_they_are():
@@ -50,6 +51,47 @@ def test_a_policy_must_fit():
         OryxError, match=r"does not fit the environment 'meet'; observation width: 11 against 2"
     ):
         as_env(toy_parallel.parallel_env(), fits=TMaze().spec)
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_agents_are_matched_by_name(num_workers: int):
+    """In version 0.1.0 by place: a policy of (red, blue) played blue's part as red."""
+    spec = as_env(toy_parallel.parallel_env()).spec
+    turned = replace(spec, agents=spec.agents[::-1])
+    envs = [
+        as_env("toy_parallel:parallel_env", num_envs=1, num_workers=num_workers, fits=each)
+        for each in (spec, turned)
+    ]
+    assert [env.spec.agents for env in envs] == [("left", "right"), ("right", "left")]
+    one, other = (env.reset(np.array([0]), np.array([7])) for env in envs)
+    np.testing.assert_array_equal(one.observation.features, other.observation.features[:, ::-1])
+    moves = np.array([[[1.0], [0.0]]], np.float32)
+    one, other = envs[0].step(moves), envs[1].step(moves[:, ::-1])
+    np.testing.assert_array_equal(one.rewards, other.rewards[:, ::-1])
+    for env in envs:
+        env.close()
+
+
+def test_agents_of_other_names_are_told_of():
+    spec = replace(as_env(toy_parallel.parallel_env()).spec, agents=("a", "b"))
+    with pytest.warns(OryxWarning, match="are a, b, not left, right; they are matched by place"):
+        as_env(toy_parallel.parallel_env(), fits=spec)
+    env = toy_envs.make()
+    turned = replace(env.spec, agents=env.spec.agents[::-1])
+    with pytest.raises(OryxError, match="agents stand in another order"):
+        as_env(env, fits=turned)
+
+
+class Unclosed(toy_parallel.Meet):
+    """Says nothing of how it is closed, as plain classes do."""
+
+    close = property()
+
+
+def test_environments_need_not_be_closed():
+    env = as_env(Unclosed, num_envs=2, num_workers=0)
+    env.reset(np.array([0, 1]), np.array([0, 1]))
+    env.close()
 
 
 def test_what_is_no_environment_is_refused():

@@ -1,6 +1,8 @@
 """Whatever a user calls an environment, as one that the Evaluator takes."""
 
+import contextlib
 import os
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,7 +10,7 @@ from oryx_marl.envs import base
 from oryx_marl.envs.adapters.factory import resolve
 from oryx_marl.envs.adapters.from_pettingzoo import ParallelEnvs
 from oryx_marl.envs.base import Env, HostEnv
-from oryx_marl.errors import OryxError
+from oryx_marl.errors import OryxError, OryxWarning
 from oryx_marl.types import Spec
 
 NUM_ENVS = 16
@@ -34,15 +36,16 @@ def as_env(
         episode_limit: steps after which episodes of PettingZoo environments are cut off.
         fits: what the policy was made for. An error says where the environment differs.
     """
+    agents = () if fits is None else fits.agents
     workers = min(num_envs, os.cpu_count() or 1) if num_workers is None else num_workers
     if isinstance(thing, str) and ":" not in thing:
         env: Any = base.make_named(thing)
     elif _is_pettingzoo(thing):
-        env = ParallelEnvs(lambda: thing, 1, 0, episode_limit=episode_limit)
+        env = ParallelEnvs(lambda: thing, 1, 0, episode_limit=episode_limit, agents=agents)
     elif _is_ours(thing):
         env = thing
     else:
-        env = _from_factory(thing, num_envs, workers, episode_limit)
+        env = _from_factory(thing, num_envs, workers, episode_limit, agents)
     if fits is not None:
         require_fit(fits, env)
     return env
@@ -50,7 +53,18 @@ def as_env(
 
 def require_fit(spec: Spec, env: Env | HostEnv) -> None:
     """Raises unless a policy made for `spec` can act in an environment."""
-    if differences := spec.misfits(env.spec):
+    differences = spec.misfits(env.spec)
+    told = f"the policy's are {', '.join(spec.agents)}, not {', '.join(env.spec.agents)}"
+    if not differences and spec.agents != env.spec.agents:
+        if set(spec.agents) == set(env.spec.agents):
+            differences = [f"agents stand in another order: {told}"]
+        else:
+            warnings.warn(
+                f"the agents of '{env.name}' have other names: {told}; they are matched by place",
+                OryxWarning,
+                stacklevel=3,
+            )
+    if differences:
         if base.is_host(env):
             env.close()
         raise OryxError(
@@ -60,7 +74,11 @@ def require_fit(spec: Spec, env: Env | HostEnv) -> None:
 
 
 def _from_factory(
-    thing: Any, num_envs: int, num_workers: int, episode_limit: int | None
+    thing: Any,
+    num_envs: int,
+    num_workers: int,
+    episode_limit: int | None,
+    agents: tuple[str, ...],
 ) -> Env | HostEnv:
     factory = resolve(thing) if isinstance(thing, str) else thing
     if not callable(factory) or isinstance(factory, Mapping):
@@ -75,10 +93,11 @@ def _from_factory(
             f"the environment of {name} could not be made: {type(error).__name__}: {error}"
         ) from error
     if _is_pettingzoo(made):
-        close = getattr(made, "close", None)
-        if close is not None:
-            close()
-        return ParallelEnvs(thing, num_envs, num_workers, episode_limit=episode_limit)
+        with contextlib.suppress(Exception):  # that it can be closed is not asked for
+            made.close()
+        return ParallelEnvs(
+            thing, num_envs, num_workers, episode_limit=episode_limit, agents=agents
+        )
     if _is_ours(made):
         return made
     raise _tell_unknown(made)

@@ -4,7 +4,7 @@ Nothing here imports JAX or PettingZoo: worker processes and recorders use it.
 """
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -63,9 +63,14 @@ class Seen(NamedTuple):
     """Whether the environment gave a mask for some agent."""
 
 
-def read_layout(env: Any) -> Layout:
-    """The layout of an environment with PettingZoo's parallel interface."""
+def read_layout(env: Any, order: Sequence[str] = ()) -> Layout:
+    """The layout of an environment with PettingZoo's parallel interface.
+
+    Its agents stand in the given order, if that names the same ones.
+    """
     agents = tuple(env.possible_agents)
+    if {str(agent) for agent in agents} == set(order):
+        agents = tuple(sorted(agents, key=lambda agent: order.index(str(agent))))
     if not agents:
         raise OryxError("the environment has no agents: its possible_agents are empty")
     spaces = [_strip(env.observation_space(agent), agent) for agent in agents]

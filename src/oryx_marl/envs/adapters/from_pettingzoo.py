@@ -36,8 +36,8 @@ class _UnreadableError(Exception):
 class _Here:
     """Environments in this process, behind the interface of a worker."""
 
-    def __init__(self, factory: Factory, first: int, count: int, limit: int | None) -> None:
-        self._group = Group(factory, first, count, limit)
+    def __init__(self, *group: Any) -> None:
+        self._group = Group(*group)
         self._answer: Any = None
 
     def ask(self, name: str, *arguments: Any) -> None:
@@ -56,7 +56,8 @@ class _Here:
 class _Worker:
     """Environments in a process of their own."""
 
-    def __init__(self, factory: Factory, first: int, count: int, limit: int | None) -> None:
+    def __init__(self, *group: Any) -> None:
+        """Of the arguments of a Group."""
         # Spawned, never forked: a forked copy of a process with JAX in it may hang.
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
@@ -65,7 +66,7 @@ class _Worker:
             self._process.start()
         theirs.close()  # so that the worker is the only one who holds that end
         try:
-            self.ask("open", factory, first, count, limit)
+            self.ask("open", *group)
         except OryxError:
             raise
         except Exception as error:  # pickle raises nearly anything
@@ -123,11 +124,12 @@ class ParallelEnvs:
         environment: str = "",
         environment_config: Mapping[str, Any] | None = None,
         episode_limit: int | None = None,
+        agents: tuple[str, ...] = (),
     ) -> None:
         """`num_workers` processes share the environments; with 0 they run in this one.
 
         `environment` and `environment_config` go into the Spec; episodes of `episode_limit` steps
-        are cut off.
+        are cut off. The agents stand in the order of `agents`, if these are the same ones.
         """
         if num_envs < 1 or num_workers < 0:
             raise OryxError(
@@ -138,7 +140,7 @@ class ParallelEnvs:
             raise OryxError(f"episode_limit must be at least 1, got {episode_limit}")
         self.num_envs = num_envs
         self.num_workers = min(num_workers, num_envs)
-        self._members, about = _open(factory, num_envs, self.num_workers, episode_limit)
+        self._members, about = _open(factory, num_envs, self.num_workers, episode_limit, agents)
         self.num_workers = sum(isinstance(each, _Worker) for each in self._members)
         self._shares = np.array_split(np.arange(num_envs), len(self._members))
         self._finalizer = weakref.finalize(self, _close, self._members)
@@ -211,16 +213,14 @@ class ParallelEnvs:
         return Step(observation, parts["rewards"], parts["terminal"], truncated, state, metrics)
 
 
-def _open(
-    factory: Factory, num_envs: int, num_workers: int, limit: int | None
-) -> tuple[list[Any], About]:
+def _open(factory: Factory, num_envs: int, num_workers: int, *rest: Any) -> tuple[list[Any], About]:
     """Environments in workers, or here where there are none or the factory cannot reach them."""
     members: list[Any] = []
     shares = np.array_split(np.arange(num_envs), max(num_workers, 1))
     kind = _Worker if num_workers else _Here
     try:
         for share in shares:
-            members.append(kind(factory, int(share[0]), len(share), limit))
+            members.append(kind(factory, int(share[0]), len(share), *rest))
         if num_workers:
             for member in members:
                 member.answer()
@@ -239,7 +239,7 @@ def _open(
             "function",
             stacklevel=4,
         )
-        return _open(factory, num_envs, 0, limit)
+        return _open(factory, num_envs, 0, *rest)
     except BaseException:
         _close(members)
         raise

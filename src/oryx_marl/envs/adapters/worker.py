@@ -6,7 +6,7 @@ A worker process imports this module and the user's, not JAX.
 import signal
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -60,15 +60,16 @@ class Group:
         first: int,
         count: int,
         episode_limit: int | None = None,
+        order: tuple[str, ...] = (),
     ) -> None:
-        """`first` is the number of the first one, as people are told it."""
+        """`first` is the number of the first one, as people are told it; `order` of the agents."""
         self._first, self._limit = first, episode_limit
         self._name = factory if isinstance(factory, str) else str(getattr(factory, "__name__", ""))
         with self._telling(0, "be made"):
             make = resolve(factory) if isinstance(factory, str) else factory
             self._envs = [make() for _ in range(count)]
             self._name = _find_name(self._envs[0])
-            self._layout = convert.read_layout(self._envs[0])
+            self._layout = convert.read_layout(self._envs[0], order)
         self.begin(0)
 
     def describe(self) -> About:
@@ -99,8 +100,10 @@ class Group:
         return list(self._last)
 
     def close(self) -> None:
+        """An environment that cannot be closed, or fails to, costs nobody the score."""
         for env in self._envs:
-            env.close()
+            with suppress(Exception):
+                env.close()
 
     def _reset(self, index: int, seed: int) -> Frame:
         env, blank = self._envs[index], self._blank(self._state_size)
