@@ -14,7 +14,7 @@ from oryx_marl.algorithms import sable
 from oryx_marl.algorithms.sable import Batch, Config, Decision, LearnerState, SablePPO
 from oryx_marl.envs.tmaze import TMaze
 from oryx_marl.errors import OryxError
-from oryx_marl.networks.sable import Memory, NetworkConfig
+from oryx_marl.networks.sable import NetworkConfig, RecurrentState
 from oryx_marl.ops.distributions import categorical
 from oryx_marl.training import online
 from oryx_marl.types import ActionSpace, Experience, Observation, Spec, Window
@@ -145,11 +145,11 @@ def one_step_batch(**changes: Any) -> Batch:
     zeros = jnp.zeros((2, 1, 1, 1, 1))
     batch = Batch(
         window=window,
-        memory=Memory(zeros, zeros, zeros, jnp.zeros(2, jnp.int32)),
+        recurrent_state=RecurrentState(zeros, zeros, zeros, jnp.zeros(2, jnp.int32)),
         old=Decision(jnp.full(shape, jnp.log(0.5)), jnp.zeros(shape)),
         advantages=jnp.array([[[1.0, 1.0]], [[3.0, 3.0]]]),
         targets=jnp.ones(shape),
-        rows=jnp.ones(shape, bool),
+        mask=jnp.ones(shape, bool),
     )
     return batch._replace(**changes)
 
@@ -158,7 +158,10 @@ def say(probability: float, value: float) -> Any:
     """A network that gives action 0 this probability and every step this value."""
 
     def forward(
-        observation: Observation, actions: jax.Array, ids: jax.Array, memory: Memory
+        observation: Observation,
+        actions: jax.Array,
+        ids: jax.Array,
+        recurrent_state: RecurrentState,
     ) -> tuple[jax.Array, jax.Array]:
         logits = jnp.log(jnp.array([probability, 1 - probability]))
         return jnp.broadcast_to(logits, observation.action_mask.shape), jnp.full(
@@ -191,7 +194,7 @@ def test_loss_by_hand_with_clipping_and_rows() -> None:
     total, metrics = sable.loss(say(0.8, 0.0), say(0.5, 0.0), batch, jnp.arange(2), config)
     np.testing.assert_allclose(total, 0.2, rtol=1e-4)
     np.testing.assert_allclose(metrics["clipped_share"], 1.0)
-    alone = batch._replace(rows=jnp.zeros_like(batch.rows).at[0, 0, 0].set(True))
+    alone = batch._replace(mask=jnp.zeros_like(batch.mask).at[0, 0, 0].set(True))
     total, _ = sable.loss(say(0.8, 0.0), say(0.5, 0.0), alone, jnp.arange(2), config)
     np.testing.assert_allclose(total, 0, atol=1e-6)
 
@@ -230,7 +233,7 @@ def test_truncation(ends: bool, expected: list[float]) -> None:
     )
     batch = sable.make_batch(experience, config)
     np.testing.assert_allclose(batch.advantages[0, :, 0], expected)
-    np.testing.assert_array_equal(batch.rows[0, :, 0], [ends, True])
+    np.testing.assert_array_equal(batch.mask[0, :, 0], [ends, True])
     np.testing.assert_allclose(batch.targets[0, 1, 0], 1.0)
 
 

@@ -17,7 +17,7 @@ class Walk:
     action_names = ("left", "right")
     return_name = "return"
     feature_range = (-8.0, 8.0)
-    starts_per_step = 0.0
+    reset_pool_rate = 0.0
     num_starts = None
 
     def __init__(self, limit=4, agents=2):
