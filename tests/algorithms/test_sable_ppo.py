@@ -113,6 +113,7 @@ def test_ratios_of_another_order_are_not_one_as_published(
     assert metrics["ratio_drift"] > 1e-3
 
 
+@pytest.mark.slow
 def test_every_parameter_learns(rolled: tuple[SablePPO, LearnerState, Experience]) -> None:
     """No part is dead, the feed-forward included: one update moves every array of weights."""
     algorithm, _, experience = rolled

@@ -22,6 +22,7 @@ def anonymous_bytes(process: int) -> int:
 
 
 @on_linux
+@pytest.mark.slow
 def test_everything_is_done_with_a_fraction_of_a_log_in_memory(tmp_path: Path) -> None:
     """205 MB are checked, described, split, exported and subsampled, as 26 MB were before."""
     folder = tmp_path / "large"

@@ -79,6 +79,7 @@ def test_seeds_repeat_and_differ(data: DeviceData, learner: oryx.Oryx, tmp_path:
         np.testing.assert_allclose(x, y, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_vectorised_seeds_learn_the_same(data: DeviceData, learner: oryx.Oryx) -> None:
     """What accelerators do (vmap over seeds) gives what this machine does, seed by seed."""
     state = loop.init_state(learner, [0, 1])
