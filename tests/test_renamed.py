@@ -1,9 +1,13 @@
 """What version 0.1.0 wrote and what its users typed is understood by its names of then."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from oryx_marl import renamed
 from oryx_marl.cli.main import main
+from oryx_marl.trees import flatten, unflatten
 
 
 def test_settings() -> None:
@@ -32,3 +36,11 @@ def test_old_flags_work_with_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
     told = capsys.readouterr().err
     assert "--target-rate is called --tau now" in told
     assert "nowhere/nothing" in told
+
+
+def test_names_that_are_still_right_stay(tmp_path: Path) -> None:
+    """A network of somebody's own may well call a part of it its memory."""
+    tree = {"network": {"memory": np.ones(2)}, "source_state": {"agent_mask": np.zeros(3)}}
+    assert unflatten(flatten(tree), tree, tmp_path).keys() == tree.keys()
+    old = {"network/memory": np.ones(2), "world/present": np.zeros(3)}
+    np.testing.assert_array_equal(unflatten(old, tree, tmp_path)["network"]["memory"], np.ones(2))

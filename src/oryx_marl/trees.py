@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from oryx_marl import renamed
 from oryx_marl.errors import OryxError
 
 
@@ -18,8 +19,14 @@ def flatten(tree: Any) -> dict[str, np.ndarray]:
 
 
 def unflatten(arrays: dict[str, np.ndarray], like: Any, path: Path) -> Any:
-    """`arrays` in the structure of `like`, or an error if a name, shape or type differs."""
+    """`arrays` in the structure of `like`, or an error if a name, shape or type differs.
+
+    Arrays that go by a name of version 0.1.0 are found too.
+    """
     expected = flatten(jax.tree.map(lambda leaf: np.empty(leaf.shape, leaf.dtype), like))
+    arrays = {
+        name if name in expected else renamed.branch(name): array for name, array in arrays.items()
+    }
     kinds = [
         {name: (array.shape, array.dtype) for name, array in found.items()}
         for found in (expected, arrays)

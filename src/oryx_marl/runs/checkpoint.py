@@ -14,7 +14,6 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
-from oryx_marl import renamed
 from oryx_marl.errors import OryxError
 from oryx_marl.trees import flatten, unflatten
 
@@ -126,8 +125,7 @@ def read(folder: Path, parts: tuple[str, ...] = (), update: int | None = None) -
         earlier = [str(u) for u in found if u != chosen]
         hint = f"delete it to continue from update {earlier[-1]}" if earlier else "train again"
         raise OryxError(f"checkpoint {path} is damaged ({_first_line(error)}): {hint}") from error
-    named = {renamed.branch(name): array for name, array in arrays.items()}
-    return Checkpoint(notes["update"], named, notes["extra"])
+    return Checkpoint(notes["update"], arrays, notes["extra"])
 
 
 def _fingerprint(array: Any) -> str:
