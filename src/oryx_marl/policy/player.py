@@ -19,6 +19,15 @@ PerAgent = Mapping[str, Any] | Sequence[Any] | np.ndarray
 class Player:
     """Acts step by step and remembers, until `reset`, what it has seen and done.
 
+    One Player plays one episode at a time: episodes that run side by side need a Player each. The
+    first `act` compiles, which takes seconds.
+
+    Attributes:
+        spec: The Spec it was trained on: `spec.agents` are the names of the agents in their order,
+            `spec.observation_sizes` their numbers of features.
+        action_names: What the logs, or else a known environment, call each action, in the order of
+            the action ids; None if neither does.
+
     Args:
         artifact: The policy.
         seed: Which of its seeds acts (default: the first).
@@ -73,7 +82,8 @@ class Player:
             rewards: Of the step before, which some policies (MADT) want to know.
 
         Returns:
-            Actions [N], or [N, A] floats of a box; by name a dict of those agents that are present.
+            Actions [N], numpy integers, or [N, A] floats of a box; by name a dict of those agents
+            that are present. `action_names[int(action)]` is the word of an action.
         """
         seen, beside = self._split_masks(self._by_agent(observations, "observations"))
         given = self._by_agent(action_mask, "action_mask")
