@@ -385,3 +385,76 @@ def test_a_compressed_csv(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "log.csv.gz", "wt") as file:
         file.write(HEADER + "1,0,a,1,2,0,1,1\n")
     assert read(tmp_path / "log.csv.gz").observations.tolist() == [[[1, 2]]]
+
+
+MASKED = "episode,step,agent,obs_0,action,reward,{}\n1,0,a,1,right,0,{}\n1,1,a,1,left,1,{}\n"
+
+
+@pytest.mark.parametrize(
+    ("names", "first"),
+    [
+        ("action_mask_right,action_mask_left", "1,0"),
+        ("legal.left,legal.right", "0,1"),
+        ("legal_turn_right,legal_turn_left", "1,0"),
+    ],
+)
+def test_columns_of_a_mask_are_matched_by_word(write, names: str, first: str) -> None:
+    """Ids go by alphabet, left 0 and right 1, in whatever order the columns stand."""
+    dataset = read(write(MASKED.format(names, first, "1,1")))
+    assert dataset.actions.tolist() == [[1], [0]]
+    assert dataset.action_mask is not None
+    assert dataset.action_mask.tolist() == [[[False, True]], [[True, True]]]
+
+
+def test_columns_of_a_mask_are_matched_by_the_names_that_are_told(write) -> None:
+    path = write(MASKED.format("legal_left,legal_stay,legal_right", "0,1,1", "1,0,0"))
+    dataset = read(path, Options(action_names=("stay", "right", "left")))
+    assert dataset.actions.tolist() == [[1], [2]]
+    assert dataset.action_mask is not None
+    assert dataset.action_mask.tolist() == [[[True, True, False]], [[False, False, True]]]
+
+
+def test_an_action_that_nobody_took_has_its_column_all_the_same(write) -> None:
+    dataset = read(write(MASKED.format("legal_left,legal_brake,legal_right", "0,1,1", "1,0,0")))
+    assert dataset.origin["action_names"] == ["brake", "left", "right"]
+    assert dataset.actions.tolist() == [[2], [1]]
+    assert dataset.action_mask is not None
+    assert dataset.action_mask.tolist() == [[[True, False, True]], [[False, True, False]]]
+
+
+def test_numbered_columns_of_a_mask_go_by_their_numbers(write) -> None:
+    dataset = read(write(MASKED.format("legal_10,legal_9", "1,0", "1,1")))
+    assert dataset.action_mask is not None
+    assert dataset.action_mask.tolist() == [[[False, True]], [[True, True]]]
+
+
+@pytest.mark.parametrize(
+    ("names", "told", "message"),
+    [
+        ("legal_left,legal_rigth", (), r"no column for right and columns for rigth, which are no"),
+        ("legal_l,legal_r", (), r"no column for left, right .*legal_left"),
+        ("legal_left,legal_right", ("left", "right", "up"), "no column for up; the actions are"),
+    ],
+)
+def test_columns_of_a_mask_with_other_words_are_refused(
+    write, names: str, told: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(OryxError, match=message):
+        read(write(MASKED.format(names, "1,1", "1,1")), Options(action_names=told))
+
+
+def test_columns_and_names_that_are_told_in_one_order_fit(write) -> None:
+    told = Options(action_names=("right", "left"), action_mask=("r_ok", "l_ok"))
+    dataset = read(write(MASKED.format("l_ok,r_ok", "0,1", "1,1")), told)
+    assert dataset.action_mask is not None
+    assert dataset.action_mask.tolist() == [[[True, False]], [[True, True]]]
+
+
+def test_a_mask_of_words_says_what_is_expected(tmp_path: Path) -> None:
+    table = {"episode": [1, 1], "step": [0, 1], "obs": [[1.0]] * 2, "reward": [0.0, 1.0]}
+    table |= {"action": ["left", "right"]}
+    for cells in ([["left"], ["left", "right"]], ["left", "left right"]):
+        path = tmp_path / "log.parquet"
+        pyarrow.parquet.write_table(pa.table(table | {"action_mask": cells}), path)
+        with pytest.raises(OryxError, match=r"0 or 1 for each action, in the order of their ids"):
+            read(path)

@@ -171,3 +171,20 @@ def test_a_long_table_is_told_of_wide_ones(write) -> None:
         list(base.read(path, "a/b"))
     with pytest.raises(OryxError, match=r"\{agent\}_x names a column for each agent.*--kind wide"):
         list(base.read(path, "a/b", base.make_options("table", {"observation": "{agent}_x"})))
+
+
+def test_columns_of_a_mask_are_matched_by_word(write) -> None:
+    """In whatever order each agent has them; an action without a column is none of the agent's."""
+    path = write(
+        "episode,step,obs_red,obs_blue,action_red,action_blue,reward,"
+        "legal_red_stay,legal_red_left,legal_red_right,legal_blue_right,legal_blue_left\n"
+        "1,0,1,2,right,left,0,0,0,1,0,1\n1,1,1,2,stay,right,1,1,1,0,1,1\n"
+    )
+    dataset = read(path, Options(agents=("red", "blue")))
+    assert dataset.origin["action_names"] == ["left", "right", "stay"]
+    assert dataset.actions.tolist() == [[1, 0], [2, 1]]
+    assert dataset.action_mask is not None
+    assert dataset.action_mask.astype(int).tolist() == [
+        [[0, 1, 0], [1, 0, 0]],
+        [[1, 0, 1], [1, 1, 0]],
+    ]

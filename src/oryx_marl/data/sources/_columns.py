@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from oryx_marl.data.sources._mask_columns import in_order
 from oryx_marl.data.sources.base import ActionOptions, require
 from oryx_marl.errors import OryxError
 
@@ -55,7 +56,8 @@ class ColumnOptions(ActionOptions):
     truncated: str | None = None
     """Whether the recording ended after this step, although the task would have gone on."""
     action_mask: tuple[str, ...] = ()
-    """Which actions were available: 0 or 1 for each."""
+    """Which actions were available: 0 or 1 for each, in the order of their ids; columns that end in
+    the words of the actions are matched by word."""
     state: tuple[str, ...] = ()
     """Global state, if there is one."""
     agent_mask: str | None = None
@@ -168,7 +170,8 @@ def matches(
     usual = (other for names in USUAL.values() for other in names)
     apart = tuple(other for other in (*usual, *others) if other.startswith(begin))
     begins = [column for column in columns if column.startswith(begin)]
-    return tuple(column for column in begins if not column.startswith(apart))
+    own = tuple(column for column in begins if not column.startswith(apart))
+    return in_order(own) if meaning == "action_mask" else own
 
 
 def read_texts(column: Any) -> Any:

@@ -15,6 +15,7 @@ from oryx_marl.data.sources._columns import (
     read_texts,
     read_vectors,
 )
+from oryx_marl.data.sources._mask_columns import EXPECTED
 from oryx_marl.data.sources.base import require
 from oryx_marl.errors import OryxError
 
@@ -182,7 +183,10 @@ def _read_mask(table: Any, names: tuple[str, ...]) -> Cells:
     if len(names) == 1 and (
         pa.types.is_nested(table[names[0]].type) or pa.types.is_string(table[names[0]].type)
     ):
-        cells = read_vectors(table, names)
+        try:
+            cells = read_vectors(table, names)
+        except OryxError as error:
+            raise OryxError(f"{error}; {EXPECTED}") from error
         return replace(cells, values=cells.values != 0)
     columns = [read_flags(table[name], name) for name in names]
     values = np.stack([column.values for column in columns], axis=1)

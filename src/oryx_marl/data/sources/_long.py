@@ -13,6 +13,7 @@ import numpy as np
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.sources._columns import ColumnOptions, Columns, read_texts
 from oryx_marl.data.sources._frame import ALONE, make_frame
+from oryx_marl.data.sources._mask_columns import match_words
 from oryx_marl.data.sources._rows import GivenSchema, InferredSchema, build
 from oryx_marl.data.sources.base import natural, require
 from oryx_marl.errors import OryxError
@@ -78,7 +79,7 @@ def read_long(
 ) -> Iterator[Dataset]:
     """The episodes, in parts of a few MiB; `metadata` is what our own export says of a table."""
     if metadata is None:
-        told = _infer_schema(table, options)
+        table, told = _infer_schema(table, options)
     else:
         has = (bool(metadata["has_final_observations"]), bool(metadata["has_present"]))
         told = GivenSchema(Spec.from_dict(metadata["spec"]), (), *has, dict(metadata["origin"]))
@@ -87,13 +88,19 @@ def read_long(
         yield replace(build(frame, told), name=name, origin=told.origin)
 
 
-def _infer_schema(table: LongTable, options: ColumnOptions) -> GivenSchema:
-    """What a table says that does not tell by itself."""
+def _infer_schema(table: LongTable, options: ColumnOptions) -> tuple[LongTable, GivenSchema]:
+    """What a table says that does not tell by itself; the columns of its mask by their ids."""
     facts = InferredSchema()
     for first_row, chunk in table.chunks():
         facts.add(make_frame(chunk, table.columns, first_row, options.action_kind))
     if "agent" not in table.columns:
         facts.widths = {_name_alone(options): facts.widths[ALONE]}
+    mask = table.columns.get("action_mask", ())
+    if facts.words and len(mask) > 1:
+        is_order_told = len(options.action_mask) == len(mask)
+        mask, words = match_words(mask, facts.words, options.action_names, is_order_told)
+        table = replace(table, columns={**table.columns, "action_mask": mask})
+        options = replace(options, action_names=words)
     spec, words = _derive(facts, options)
     origin: dict[str, Any] = {
         "columns": {key: list(found)[:50] for key, found in table.columns.items()}
@@ -101,7 +108,8 @@ def _infer_schema(table: LongTable, options: ColumnOptions) -> GivenSchema:
     if words:
         origin["action_names"] = list(words)
     has_mask = "agent_mask" in table.columns or facts.fewest_agents < spec.num_agents
-    return GivenSchema(spec, words, facts.every_episode_has_final, has_mask, origin)
+    told = GivenSchema(spec, words, facts.every_episode_has_final, has_mask, origin)
+    return table, told
 
 
 def _name_alone(options: ColumnOptions) -> str:

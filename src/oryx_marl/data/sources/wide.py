@@ -26,7 +26,8 @@ from oryx_marl.data.sources._columns import (
 )
 from oryx_marl.data.sources._frame import FILE_ROW
 from oryx_marl.data.sources._long import LongTable, read_long
-from oryx_marl.data.sources._table_file import open_table
+from oryx_marl.data.sources._mask_columns import in_order
+from oryx_marl.data.sources._table_file import TableFile, open_table
 from oryx_marl.data.sources.base import natural, require
 from oryx_marl.errors import OryxError
 
@@ -55,11 +56,19 @@ def read(path: Path, name: str, options: Options) -> Iterator[Dataset]:
     agents = _find_agents(file.names, options)
     layouts = _find_layouts(file.names, agents, options)
     columns = _long_columns(layouts)
+    renamed = {agent: _long_names(layout, columns) for agent, layout in layouts.items()}
+    masks = _find_masks(file.names, agents, options)
+    if len(masks) > 1 and _has_words(file, layouts):
+        columns["action_mask"] = in_order(list(masks))
+        for agent, names in renamed.items():
+            gone = layouts[agent]["action_mask"]
+            own = {masks[mask][agent]: mask for mask in masks if agent in masks[mask]}
+            renamed[agent] = {old: new for old, new in names.items() if old not in gone} | own
 
     def batches() -> Iterator[Any]:
         first_row = 1
         for batch in file.batches(list(layouts.values())):
-            yield _to_long(batch, layouts, columns, first_row)
+            yield _to_long(batch, layouts, renamed, first_row)
             first_row += batch.num_rows
 
     yield from read_long(LongTable(columns, batches, options.sort), name, options)
@@ -172,16 +181,45 @@ def _long_columns(layouts: dict[str, Columns]) -> Columns:
     return columns
 
 
-def _to_long(table: Any, layouts: dict[str, Columns], columns: Columns, first_row: int) -> Any:
+def _long_names(layout: Columns, columns: Columns) -> dict[str, str]:
+    """What an agent's columns are called in the long table."""
+    pairs = (zip(layout[meaning], columns[meaning], strict=False) for meaning in layout)
+    return {name: new for each in pairs for name, new in each}
+
+
+def _find_masks(
+    columns: Sequence[str], agents: tuple[str, ...], options: Options
+) -> dict[str, dict[str, str]]:
+    """The columns of the action masks: by what they are called with {agent}, and by agent."""
+    meaning = "action_mask"
+    masks: dict[str, dict[str, str]] = {}
+    for pattern in options.action_mask or _usual_patterns(columns, meaning, agents):
+        for agent in agents:
+            begin = len(pattern.replace(AGENT, agent))
+            for name in _fit(pattern, columns, meaning, agent, agents):
+                masks.setdefault(f"{pattern}{name[begin:]}", {})[agent] = name
+    return masks
+
+
+def _has_words(file: TableFile, layouts: dict[str, Columns]) -> bool:
+    """Whether actions are words: a column has the same type from start to end."""
+    pa = require("pyarrow")
+    first = next(file.batches(list(layouts.values())), None)
+    acted = [layout["action"] for layout in layouts.values()]
+    kinds = [first[names[0]].type for names in acted if first is not None and len(names) == 1]
+    return any(pa.types.is_string(kind) or pa.types.is_dictionary(kind) for kind in kinds)
+
+
+def _to_long(
+    table: Any, layouts: dict[str, Columns], renamed: dict[str, dict[str, str]], first_row: int
+) -> Any:
     """A row for each agent that is there, those of a step one after another."""
     pa = require("pyarrow")
     rows = table.num_rows
     tables, is_there = [], []
     for agent, layout in layouts.items():
         found = {"agent": pa.repeat(pa.scalar(agent), rows)}
-        for meaning, names in layout.items():
-            for name, new in zip(names, columns[meaning], strict=False):
-                found[new] = table[name]
+        found |= {new: table[name] for name, new in renamed[agent].items()}
         found[FILE_ROW] = pa.array(np.arange(first_row, first_row + rows))
         tables.append(pa.table(found))
         own = [name for meaning in ("observation", "action") for name in layout[meaning]]
