@@ -120,7 +120,7 @@ def import_log(
     if mapping is not None and columns:
         raise OryxError("give either mapping or names of columns, not both")
     path = Path(source)
-    kind = sources.find(path, kind)
+    kind = sources.find(path, kind if mapping is None else sources.read_kind(mapping, kind))
     if mapping is None:
         options = sources.make_options(kind, columns)
     else:

@@ -50,7 +50,8 @@ class DataImport:
     """Name of the new dataset, such as depot/week-12."""
     columns: Annotated[Any, tyro.conf.arg(constructor_factory=_flags)]
     mapping: Path | None = None
-    """TOML file with the flags that name columns and kinds, instead of the flags."""
+    """TOML file with the flags that name columns and kinds, instead of the flags; it may also say
+    kind = "wide"."""
     kind: str | None = None
     """Kind of the source: table, jsonl, wide, pymarl, flat, minari, og_marl."""
     root: Path | None = None
@@ -62,7 +63,8 @@ class DataImport:
             for entry in fields(self.columns)
             if getattr(self.columns, entry.name) != entry.default
         }
-        kind = base.find(self.source, self.kind)
+        kind = self.kind if self.mapping is None else base.read_kind(self.mapping, self.kind)
+        kind = base.find(self.source, kind)
         if self.mapping is None:
             options = base.make_options(kind, told, spell=_to_flag)
         elif told:

@@ -180,3 +180,26 @@ def test_a_subset_is_described_as_what_it_is(capsys: pytest.CaptureFixture[str])
     cli.main(["data", "list", "--json"])
     listed = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
     assert listed["maze/best"]["description"] == told
+
+
+def test_a_mapping_may_say_the_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("wide.csv").write_text("episode,step,red_x,blue_x,do_red,do_blue,reward\n1,0,1,2,0,1,3\n")
+    Path("m.toml").write_text('kind = "wide"\nobservation = "{agent}_x"\naction = "do_{agent}"\n')
+    mapping = ["--mapping", "m.toml"]
+    cli.main(["data", "import", "wide.csv", "a/b", *mapping])
+    assert catalog.open("a/b").spec.agents == ("blue", "red")
+    assert oryx.import_log("wide.csv", "a/c", mapping=Path("m.toml")).origin["kind"] == "wide"
+    other = ["data", "import", "wide.csv", "a/d", *mapping, "--kind", "table"]
+    assert "says kind = 'wide', but 'table' was told" in refused(other, capsys)
+    Path("m.toml").write_text("kind = 3\n")
+    odd = ["data", "import", "wide.csv", "a/d", *mapping]
+    assert "kind = 3 is not understood" in refused(odd, capsys)
+
+
+def test_json_with_an_object_per_line_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"episode": 0, "step": 0, "agent": "a", "obs": [1.0], "action": 0, "reward": 1.0}
+    Path("log.json").write_text(json.dumps(row) + "\n" + json.dumps(row | {"step": 1}) + "\n")
+    cli.main(["data", "import", "log.json", "a/b"])
+    assert catalog.open("a/b").num_rows == 2
+    Path("log.json").write_text(json.dumps([row], indent=1))
+    assert "one object per row and line" in refused(["data", "import", "log.json", "a/c"], capsys)

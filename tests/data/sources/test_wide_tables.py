@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from generated import assert_same_data
@@ -188,3 +189,32 @@ def test_columns_of_a_mask_are_matched_by_word(write) -> None:
         [[0, 1, 0], [1, 0, 0]],
         [[1, 0, 1], [1, 1, 0]],
     ]
+
+
+def test_a_missing_episode_or_step_is_to_be_added(write) -> None:
+    """--kind wide is said already, so it is no advice."""
+    for header, what in (
+        ("step,red_x,red_action,reward\n0,1,0,1\n", r"the episode.*df\['episode'\] = 0"),
+        ("episode,red_x,red_action,reward\n0,1,0,1\n", r"groupby\(\['episode'\]\).cumcount"),
+    ):
+        with pytest.raises(OryxError, match=what) as caught:
+            read(write(header), Options(agents=("red",), observation=("{agent}_x",)))
+        assert "--kind wide" not in str(caught.value)
+    long = write("episode,agent,obs,action,reward\n0,a,1,0,1\n")
+    with pytest.raises(OryxError, match=r"groupby\(\['episode', 'agent'\]\).cumcount"):
+        list(base.read(long, "a/b"))
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
+def test_words_in_several_columns_of_actions_are_told_of_wide_tables(tmp_path, name: str) -> None:
+    table = pa.table(
+        {"episode": [1, 1], "step": [0, 1], "obs": [1.0, 2.0], "reward": [0.0, 1.0]}
+        | {"red_action": ["left", "right"], "blue_action": ["left", "left"]}
+    )
+    if name == "log.csv":
+        pyarrow.csv.write_csv(table, tmp_path / name)
+    else:
+        pyarrow.parquet.write_table(table, tmp_path / name)
+    told = base.make_options("table", {"action": ["red_action", "blue_action"]})
+    with pytest.raises(OryxError, match=r"red_action, blue_action are words.*--kind wide"):
+        list(base.read(tmp_path / name, "a/b", told))

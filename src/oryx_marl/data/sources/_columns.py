@@ -130,20 +130,44 @@ def listed(columns: Sequence[str]) -> str:
     return f"{', '.join(columns[:40])}{' ...' if len(columns) > 40 else ''}"
 
 
-def require_columns(found: Columns, columns: Sequence[str]) -> None:
+def require_columns(found: Columns, columns: Sequence[str], is_wide: bool = False) -> None:
     """Raises unless all that is needed is there, and no column has two meanings."""
     for meaning in NEEDED:
         if meaning not in found:
             raise OryxError(
-                f"no column is known as the {meaning}; say which: {to_flag(meaning)} COLUMN. (Has "
-                "each agent columns of its own? --kind wide.) The columns are: "
-                f"{listed(columns)}"
+                f"no column is known as the {meaning}; say which: {to_flag(meaning)} "
+                f"{_what_to_do(meaning, found, is_wide)} The columns are: {listed(columns)}"
             )
     owners: dict[str, str] = {}
     for meaning, names in found.items():
         for name in names:
             if owners.setdefault(name, meaning) != meaning:
                 raise OryxError(f"column {name} is taken for both {owners[name]} and {meaning}")
+
+
+def _what_to_do(meaning: str, found: Columns, is_wide: bool) -> str:
+    """Where no column is known for what is needed."""
+    if meaning == "episode":
+        return "COLUMN. If there is none, add one; for a single episode: df['episode'] = 0."
+    if meaning == "step":
+        apart = [found["episode"][0], *(() if is_wide else found.get("agent", ()))]
+        return (
+            "COLUMN. If there is none, add one; where rows stand in their order: df['step'] = "
+            f"df.groupby({apart}).cumcount()."
+        )
+    if is_wide:
+        shared = ", or COLUMN if all share it" if meaning == "reward" else ""
+        return f"'{{agent}}_COLUMN', in which {{agent}} is the name of each{shared}."
+    return "COLUMN. (Has each agent columns of its own? --kind wide.)"
+
+
+def refuse_words(names: Sequence[str], is_wide: bool) -> OryxError:
+    """The error of an action of several columns, of which some are words."""
+    hint = "" if is_wide else ". Has each agent a column of its own? --kind wide"
+    return OryxError(
+        f"the actions in {', '.join(names)} are words, but an action of several columns is made of "
+        f"numbers{hint}"
+    )
 
 
 def _told(name: str, columns: Sequence[str], meaning: str) -> tuple[str, ...]:

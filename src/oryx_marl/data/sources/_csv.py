@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from oryx_marl.data.sources._columns import VECTORS, Columns, all_names, parse_lists
+from oryx_marl.data.sources._columns import VECTORS, Columns, all_names, parse_lists, refuse_words
 from oryx_marl.data.sources.base import require
 from oryx_marl.errors import OryxError
 
@@ -28,6 +28,13 @@ class CsvFile:
 
     def batches(self, layouts: Sequence[Columns]) -> Iterator[Any]:
         """The columns of all layouts (one for each agent of a wide table), block by block."""
+        try:
+            yield from self._tables(layouts)
+        except require("pyarrow").ArrowInvalid:
+            self._require_numbers(layouts)
+            raise
+
+    def _tables(self, layouts: Sequence[Columns]) -> Iterator[Any]:
         pa = require("pyarrow")
         wanted = {name: pa.string() for name in all_names(layouts)}
         for meaning in ("reward", *VECTORS):
@@ -46,6 +53,12 @@ class CsvFile:
                     parsed = _parse(table[name], kind)
                     table = table.set_column(table.column_names.index(name), name, parsed)
                 yield table
+
+    def _require_numbers(self, layouts: Sequence[Columns]) -> None:
+        """Raises if an action of several columns has words."""
+        for names in (each["action"] for each in layouts if len(each["action"]) > 1):
+            if any(KINDS[_guess(self._path, name)] == "words" for name in names):
+                raise refuse_words(names, is_wide=len(layouts) > 1)
 
 
 def _open(path: Path, columns: list[str], types: dict[str, Any] | None = None) -> Any:

@@ -14,6 +14,7 @@ from oryx_marl.data.sources._columns import (
     read_scalars,
     read_texts,
     read_vectors,
+    refuse_words,
 )
 from oryx_marl.data.sources._mask_columns import EXPECTED
 from oryx_marl.data.sources.base import require
@@ -167,6 +168,8 @@ def _read_actions(
         if kind == "box":
             return None, Cells(cells.values[:, None], cells.valid[:, None])
         return None, cells
+    if len(names) > 1 and any(pa.types.is_string(table[name].type) for name in names):
+        raise refuse_words(names, is_wide=FILE_ROW in table.column_names)
     cells = read_vectors(table, names)
     width = cells.values.shape[1]
     partly = cells.valid.any(axis=1) & ~cells.valid.all(axis=1)

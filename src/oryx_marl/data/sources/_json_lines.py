@@ -60,6 +60,15 @@ class JsonLinesFile:
         return types
 
 
+def begins_with_object(path: Path) -> bool:
+    """Whether the first line is an object of its own."""
+    try:
+        _, line = next(_lines(path), (0, b""))
+        return isinstance(json.loads(line), dict)
+    except (OryxError, OSError, ValueError, RecursionError):
+        return False
+
+
 def _blocks(path: Path) -> Iterator[list[dict[str, Any]]]:
     """The objects of a few MiB of lines at a time."""
     rows: list[dict[str, Any]] = []

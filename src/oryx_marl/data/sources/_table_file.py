@@ -14,6 +14,8 @@ from oryx_marl.errors import OryxError
 PARQUET = (".parquet", ".pq")
 CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 JSON_LINES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
+JSON = (".json", ".json.gz")
+"""JSON Lines, if their lines are objects."""
 
 
 @runtime_checkable
@@ -46,7 +48,7 @@ def open_table(path: Path) -> TableFile:
     file: TableFile
     if has_suffix(path, PARQUET):
         file = ParquetFile(path)
-    elif has_suffix(path, JSON_LINES):
+    elif has_suffix(path, (*JSON_LINES, *JSON)):
         file = JsonLinesFile(path)
     else:
         file = CsvFile(path)

@@ -31,6 +31,8 @@ from oryx_marl.errors import OryxError, OryxWarning
 
 PACKAGE = "data.sources"
 PARTIAL = ".partial"
+KIND = "kind"
+"""What a mapping may say beside the options."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +59,26 @@ def options_of(kind: str) -> type[Options]:
 
 
 def read_options(kind: str, path: Path) -> Options:
-    """The options of an importer from a TOML file."""
+    """The options of an importer from a TOML file, which may also say the kind."""
+    values = {name: value for name, value in _read_mapping(path).items() if name != KIND}
+    return make_options(kind, values, f"the mapping {path}: ")
+
+
+def read_kind(path: Path, kind: str | None = None) -> str | None:
+    """The kind of source that a TOML file says, if it does; `kind` is what was told beside it."""
+    told = _read_mapping(path).get(KIND)
+    if not isinstance(told, str | None):
+        raise OryxError(f"the mapping {path}: kind = {told!r} is not understood")
+    if told and kind and told != kind:
+        raise OryxError(f"the mapping {path} says kind = '{told}', but '{kind}' was told")
+    return kind or told
+
+
+def _read_mapping(path: Path) -> dict[str, Any]:
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise OryxError(f"the mapping {path} cannot be read: {error}") from error
-    return make_options(kind, values, f"the mapping {path}: ")
 
 
 def make_options(
@@ -134,6 +150,11 @@ def find(path: Path, kind: str | None = None) -> str:
     for name in (*added, *(name for name in names() if name not in added)):
         if _load(name).recognises(path):
             return name
+    if path.suffix.lower() == ".json":
+        raise OryxError(
+            f"{path} is one JSON document; JSON is imported with one object per row and line, by "
+            "pandas: df.to_json('log.jsonl', orient='records', lines=True)"
+        )
     raise OryxError(
         f"{path} is not of a kind that can be imported. Known are: tables (.parquet, .csv, "
         ".jsonl), arrays (.h5, .npz, a folder of .npy, of PyMARL also a folder of .h5 or .npz) in "

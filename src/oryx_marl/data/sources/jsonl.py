@@ -10,7 +10,8 @@ from pathlib import Path
 
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.sources import table
-from oryx_marl.data.sources._table_file import JSON_LINES, has_suffix
+from oryx_marl.data.sources._json_lines import begins_with_object
+from oryx_marl.data.sources._table_file import JSON, JSON_LINES, has_suffix
 
 
 @dataclass(frozen=True)
@@ -19,8 +20,8 @@ class Options(table.Options):
 
 
 def recognises(path: Path) -> bool:
-    """Whether the name says so."""
-    return has_suffix(path, JSON_LINES)
+    """Whether the name says so, or it is a `.json` that begins with an object on a line."""
+    return has_suffix(path, JSON_LINES) or (has_suffix(path, JSON) and begins_with_object(path))
 
 
 def read(path: Path, name: str, options: Options) -> Iterator[Dataset]:

@@ -119,7 +119,7 @@ def _find_layouts(
                     "others have"
                 )
     for layout in layouts.values():
-        require_columns(layout, columns)
+        require_columns(layout, columns, is_wide=True)
     _require_own(layouts)
     return layouts
 
