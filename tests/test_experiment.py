@@ -56,6 +56,6 @@ def test_nothing_is_done_twice_at_the_start_of_a_run(
 def test_an_unknown_environment_leaves_no_folder(tmp_path: Path) -> None:
     data = whole_episodes(open_dataset("tmaze/planner-mixed"), 200, 0)
     strange = replace(data, spec=replace(data.spec, environment="os"))
-    with pytest.raises(OryxError, match="there is no 'os' in envs"):
+    with pytest.raises(OryxError, match="there is no environment 'os'"):
         experiment.run(Experiment("bc", CONFIG, strange, tmp_path / "run", TRAIN, SCORES))
     assert not (tmp_path / "run").exists()

@@ -8,6 +8,7 @@ anything else: what is not registered is an error.
 """
 
 import ast
+import difflib
 import importlib
 import importlib.util
 import inspect
@@ -15,6 +16,7 @@ import pkgutil
 import sys
 import traceback
 import warnings
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib.abc import InspectLoader
 from importlib.machinery import SourceFileLoader
@@ -37,6 +39,14 @@ EXPECTED = (
     "Config; a data source recognises(path) and read(path, name, options); recipes FAMILIES and "
     "find_family(name)"
 )
+SINGULAR = {
+    "algorithms": "algorithm",
+    "envs": "environment",
+    "recipes": "family of recipes",
+    "data.sources": "kind of source",
+    "bench.suites": "suite",
+}
+"""What one of a room is called."""
 LOAD_FIRST = (
     ". One of a plug-in must be loaded first: --plugin FILE, or oryx_marl.load_plugin(FILE), "
     "or install its package; an environment can also be named by --env package.module:make"
@@ -80,9 +90,14 @@ def load(room: str, name: str) -> ModuleType:
     if name in _installed(room):
         return _load_installed(room, _installed(room)[name])
     hint = LOAD_FIRST if room in PLUGGABLE else ""
-    raise UnknownNameError(
-        f"there is no '{name}' in {room}; there is: {', '.join(names(room))}{hint}"
-    )
+    raise UnknownNameError(f"{tell_unknown(SINGULAR.get(room, room), name, names(room))}{hint}")
+
+
+def tell_unknown(what: str, name: str, known: Sequence[str]) -> str:
+    """That a name is none of those known, and which is close to it."""
+    close = difflib.get_close_matches(name, known, 1, cutoff=0.6)
+    hint = f"did you mean {close[0]}? There" if close else "there"
+    return f"there is no {what} '{name}'; {hint} is: {', '.join(known)}"
 
 
 def describe(room: str, name: str) -> str:

@@ -60,7 +60,7 @@ def test_an_algorithm_by_entry_point_is_trained(
     del sys.modules["slowpackage"]
     oryx("eval run --episodes 4", 1)
     told = capsys.readouterr().err
-    assert "there is no 'slow' in algorithms" in told
+    assert "there is no algorithm 'slow'" in told
     assert "--plugin FILE" in told
 
 
@@ -156,7 +156,7 @@ def test_what_is_made_is_learned_from_and_acts_again(
         without.setattr(registry, "_added", {})
         oryx(f"train bc walk/more {TRAIN} --out refused", 2)
     told = capsys.readouterr().err
-    assert "there is no 'walk' in envs" in told
+    assert "there is no environment 'walk'" in told
     assert "--plugin FILE" in told
     oryx(f"train --plugin walk.py bc walk/more {TRAIN} --out bc")
     assert capsys.readouterr().out.strip().splitlines()[-1].startswith("return ")

@@ -2,12 +2,13 @@
 
 import dataclasses
 import importlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from tyro.extras import SubcommandApp
 
 from oryx_marl import registry
+from oryx_marl.errors import UnknownNameError
 
 ALGORITHMS = "algorithms"
 SUITES = "bench.suites"
@@ -46,11 +47,35 @@ DATA = {
 }
 PUBLISHED = Command("oryx_marl.cli.bench", "BenchPublished")
 GROUPS = {
-    "train": "Train an algorithm on a dataset; --resume RUN continues a run.",
+    "train": "Train an algorithm on a dataset. Go on with a run, by the settings it has: "
+    "oryx train --resume RUN [--updates N]",
     "data": "List, describe, check, make and download datasets.",
     "bench": "Run the paper's experiments; print published scores.",
 }
+MEMBER = {"train": "algorithm", "data": "data command", "bench": "suite"}
+"""What one of a group is called."""
 ORDER = ("demo", "train", "eval", "data", "bench", "report")
+
+
+def require_known(words: Sequence[str]) -> None:
+    """Raises if the first words name no command."""
+    group = words[0] if words else "-"
+    if group.startswith("-"):
+        return
+    if group not in ORDER:
+        raise UnknownNameError(registry.tell_unknown("command", group, ORDER))
+    name = words[1] if len(words) > 1 and group in GROUPS else "-"
+    known = [member.replace("_", "-") for member in _names(group)] if name[0:1] != "-" else []
+    if known and name.replace("_", "-") not in known:
+        raise UnknownNameError(registry.tell_unknown(MEMBER[group], name, known))
+
+
+def _names(group: str) -> list[str]:
+    """Of the commands of a group."""
+    if group == "data":
+        return list(DATA)
+    rest = [] if group == "train" else ["published"]
+    return [*registry.names(ALGORITHMS if group == "train" else SUITES), *rest]
 
 
 def make_app(asked: Collection[str]) -> SubcommandApp:

@@ -8,7 +8,7 @@ from typing import Any
 
 import oryx_marl
 from oryx_marl import registry, renamed
-from oryx_marl.cli.commands import make_app
+from oryx_marl.cli.commands import make_app, require_known
 from oryx_marl.cli.console import FLAGS, errors
 from oryx_marl.errors import OryxError, OryxWarning, StoppedError, UnknownNameError
 
@@ -114,6 +114,7 @@ def read(words: list[str]) -> Any:
 
 
 def _read_plainly(words: list[str]) -> Any:
+    require_known(words)
     return make_app(words).cli(prog="oryx", description=DESCRIPTION, args=words, config=FLAGS)
 
 
