@@ -197,3 +197,30 @@ def test_replay_is_read_as_it_was_written(tmp_path: Path) -> None:
     del arrays["seal"]  # version 0.1.0 has none
     np.savez(tmp_path / "replay.npz", **arrays)
     np.testing.assert_array_equal(run.read_replay()[0].frames, frames)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "accuracy", "begins"),
+    [
+        (-2.0, 0.9, "over-confident or untrained: its log-likelihood is below"),
+        (-1.0, 0.1, None),
+        (None, 0.1, "no better than the marginal-action baseline"),
+        (None, 0.9, None),
+    ],
+)
+def test_the_verdict_goes_by_log_likelihood_where_there_is_one(
+    likelihood: float | None, accuracy: float, begins: str | None
+) -> None:
+    def score(mean: float) -> Score:
+        return Score(mean, mean, mean, (mean,), ())
+
+    found = HeldOut(
+        episodes=1,
+        steps=1,
+        action_accuracy=score(accuracy),
+        log_likelihood=None if likelihood is None else score(likelihood),
+        baseline={"action_accuracy": 0.5, "log_likelihood": -1.5},
+    )
+    assert (found.verdict or "").startswith(begins or "")
+    assert (found.verdict is None) == (begins is None)
+    assert begins is None or "observations are those" in str(found.verdict)

@@ -70,8 +70,8 @@ def _show_held_out(found: HeldOut) -> None:
         told = "none: it is not drawn" if score is None else interval(score)
         table.add_row(glossary.name(name), Text(told), f"{found.baseline[name]:.3f}")
     console.print(table)
-    if found.action_accuracy.mean <= found.baseline["action_accuracy"]:
-        console.print("no better than the baseline: train longer before you use this policy")
+    if found.verdict is not None:
+        say(found.verdict)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from oryx_marl.runs.documents import Score, Summary
 WEIGHTS = {"last": "final weights", "best": "best checkpoint"}
 MOST_SEEDS = 20
 """Whose scores stand side by side."""
-UNLEARNED = "So this policy has learned next to nothing: train longer before you use it. "
 
 
 def find(run: RunContents) -> tuple[str, Score, str]:
@@ -42,10 +41,12 @@ def _find_accuracy(run: RunContents) -> tuple[str, Score, str]:
     score = run.held_out.action_accuracy
     seeds = len(score.per_seed)
     baseline = run.held_out.baseline["action_accuracy"]
+    verdict = run.held_out.verdict
+    told = "" if verdict is None else f"The policy is {verdict}. "
     explained = (
         f"Share of the held-out actions that the policy would have chosen too, "
         f"{run.held_out.counted}; the most frequent action alone reaches {numbers.one(baseline)}. "
-        f"{UNLEARNED if score.mean <= baseline else ''}It is no measure of "
+        f"{told}It is no measure of "
         f"success: the data come from no environment we know{_over(seeds, score)}."
     )
     return glossary.name("action_accuracy"), score, explained

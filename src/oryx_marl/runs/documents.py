@@ -19,6 +19,9 @@ WEIGHTS, ACTING = ("last", "best"), ("sampled", "greedy")
 """Which weights of a run are scored, and the ways in which they act."""
 
 
+LOOK_AT_DATA = "see whether the observations are those that the actions were taken on"
+
+
 @dataclass(frozen=True)
 class RunConfig(Document):
     """How the run was made: everything needed to do it again."""
@@ -199,6 +202,24 @@ class HeldOut(Document):
     """Agents' steps with one available action, which are left out."""
     rest: dict[str, Any] = field(default_factory=dict)
     """Further entries by name."""
+
+    @property
+    def verdict(self) -> str | None:
+        """What is wrong with a policy that is no better than the marginal-action baseline."""
+        if self.log_likelihood is not None:
+            if self.log_likelihood.mean >= self.baseline["log_likelihood"]:
+                return None
+            return (
+                "over-confident or untrained: its log-likelihood is below the marginal-action "
+                "baseline's. If it fell while training, use more data or fewer updates; if it "
+                f"still rises, train longer; else {LOOK_AT_DATA}"
+            )
+        if self.action_accuracy.mean > self.baseline["action_accuracy"]:
+            return None
+        return (
+            "no better than the marginal-action baseline: if the loss still falls, train longer; "
+            f"else {LOOK_AT_DATA}"
+        )
 
     @classmethod
     def from_json(cls, values: Any) -> "HeldOut":
