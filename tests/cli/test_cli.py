@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import oryx_marl
+from oryx_marl.bench import suite
+from oryx_marl.bench.runner import Bench
 from oryx_marl.cli import main as cli
 from oryx_marl.cli.report import Report
 from oryx_marl.data import catalog, vault
@@ -258,6 +260,20 @@ def test_a_table_of_nothing(
     shown = capsys.readouterr().out
     assert expected in shown
     assert unexpected not in shown
+    assert f"finished yet in {tmp_path}" in shown.replace("\n", "")
+
+
+def test_cells_that_are_not_run_again_are_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Bench, "run", lambda self, only: None)
+    monkeypatch.setattr(Bench, "records", lambda self: {})
+    chosen = suite.load("tmaze").choose(("BC",))
+    monkeypatch.setattr(Bench, "missing", lambda self: chosen[1:])
+    cli.main(["bench", "tmaze", "--out", str(tmp_path), "--only", "BC"])
+    told = capsys.readouterr().err
+    assert f"1 of {len(chosen)} cells are recorded in {tmp_path} and not run again" in told
+    assert "--out FOLDER" in told
 
 
 def test_unwritable_and_unfitting(finished: Path, cache: dict[str, str]) -> None:

@@ -9,7 +9,7 @@ from oryx_marl.bench import published, suite
 from oryx_marl.bench import table as tables
 from oryx_marl.bench.runner import Bench, tell_diverged
 from oryx_marl.bench.summary import make_table
-from oryx_marl.cli.console import console, errors
+from oryx_marl.cli.console import console, default_is, errors, say, say_aside
 from oryx_marl.errors import OryxError, StoppedError
 from oryx_marl.parallel import compilation
 from oryx_marl.progress import training_bar
@@ -28,16 +28,18 @@ class BenchSuite:
     suite: typing.ClassVar[str]
     quick: bool = False
     """A small version that takes minutes on two CPU cores."""
-    only: tuple[str, ...] = ()
-    """Algorithms or datasets, by the names in the table (default: all)."""
+    only: typing.Annotated[tuple[str, ...], default_is("all")] = ()
+    """Algorithms or datasets, by the names in the table."""
     table: bool = False
     """Print what is finished and run nothing."""
     write_tables: bool = False
     """Write table.md, table.csv, marl_eval.json and the figure of what is finished; run nothing."""
     first_seed: int = 0
     """Number of the first seed."""
-    out: Path | None = None
-    """Folder of records (default: results/bench/<suite>, or runs/bench-quick/<suite> if quick)."""
+    out: typing.Annotated[
+        Path | None, default_is("results/bench/<suite>, or runs/bench-quick/<suite> if quick")
+    ] = None
+    """Folder of records."""
     work: Path = Path("runs/bench")
     """Folder of the runs, which are large and needed until their cells are finished."""
 
@@ -62,6 +64,7 @@ class BenchSuite:
         if self.write_tables:
             bench.write_tables()
         elif not self.table:
+            self._tell_finished(bench)
             try:
                 bench.run(self.only)
             except StoppedError as stop:
@@ -73,10 +76,19 @@ class BenchSuite:
             console.print(tell_diverged(records), end="", highlight=False, soft_wrap=True)
             console.print(f"records: {bench.out}", soft_wrap=True)
         else:
-            console.print("nothing of it is finished yet; without --table it is run")
+            say(f"nothing of it is finished yet in {bench.out}; without --table it is run")
         if missing := [cell for cell in bench.missing() if cell in cells]:
             names = "; ".join(f"{variant} on {data}" for variant, data in missing)
             console.print(f"not finished: {names}", highlight=False, soft_wrap=True)
+
+    def _tell_finished(self, bench: Bench) -> None:
+        """Which cells are not run again, and how they would be."""
+        cells = bench.suite.choose(self.only)
+        if finished := len(cells) - len([cell for cell in bench.missing() if cell in cells]):
+            say_aside(
+                f"{finished} of {len(cells)} cells are recorded in {bench.out} and not run again; "
+                "to run them anew: --out FOLDER --work FOLDER"
+            )
 
 
 def make_command(name: str) -> type:

@@ -18,6 +18,18 @@ DatasetName: TypeAlias = Annotated[str, tyro.conf.Positional, tyro.conf.arg(meta
 RunFolder: TypeAlias = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
 
 
+def default_is(what: str) -> Any:
+    """For the help of a flag whose default is found when the command runs, not None."""
+
+    def hint(shown: str) -> str:
+        return f"(default: {what if shown in ('None', '') else shown})"
+
+    return tyro.conf.arg(help_behavior_hint=hint)
+
+
+DatasetRoot: TypeAlias = Annotated[Path | None, default_is("$ORYX_DATA, or datasets/ here")]
+
+
 def say(message: str) -> None:
     """Prints a line as it is, however long."""
     console.print(message, highlight=False, markup=False, soft_wrap=True)
