@@ -1,6 +1,7 @@
 """Commands import only what they need, and each of them is found by its name."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -117,3 +118,47 @@ def test_the_same_typo_ends_with_2_in_every_command(
 def test_names_with_a_dash_and_with_an_underscore(name: str) -> None:
     command = cli.read(["train", name, "tmaze/planner-expert", "--seeds", "2"])
     assert (command.algorithm, command.train.seeds) == ("iql_cql", 2)
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("train orix depot/d", "there is no algorithm 'orix'; did you mean oryx?"),
+        ("train iql_cq depot/d --resume", "there is no algorithm 'iql_cq'; did you mean iql-cql?"),
+        ("bench tmase", "there is no suite 'tmase'; did you mean tmaze?"),
+        ("data imprt log.csv a/b", "there is no data command 'imprt'; did you mean import?"),
+        ("trian oryx", "there is no command 'trian'; did you mean train?"),
+    ],
+)
+def test_a_name_close_to_a_typo_is_offered(
+    command: str, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(command.split())
+    assert stop.value.code == 2
+    assert expected in capsys.readouterr().err
+
+
+def test_the_help_of_train_says_how_a_run_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["train", "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "oryx train --resume RUN [--updates N]" in shown
+
+
+COMMANDS = (
+    "train oryx|train sable|eval|report|demo|bench tmaze|bench published|data make|data check|"
+    "data plot|data info|data download|data import|data export|data subsample|data list"
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS.split("|"))
+def test_help_shows_one_default_of_each_flag(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.main([*command.split(), "--help"])
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert not re.search(r"\([Dd]efault:[^()]*\)\.? \(default", shown)
+    if command == "train oryx":
+        assert "Folder for the run. (default: runs/<algorithm>-<dataset>)" in shown

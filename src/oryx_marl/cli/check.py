@@ -10,7 +10,7 @@ import tyro
 from rich.progress import track
 
 from oryx_marl import recipes
-from oryx_marl.cli.console import console, errors, print_json
+from oryx_marl.cli.console import console, default_is, errors, print_json
 from oryx_marl.cli.console import say as _print
 from oryx_marl.data import catalog
 from oryx_marl.data.quality.issues import SEVERITIES, Finding
@@ -32,8 +32,8 @@ class DataCheck:
     """Print JSON."""
     fix: bool = False
     """Write a repaired copy; the dataset itself is never changed."""
-    out: Path | None = None
-    """Folder of the repaired copy (default: the dataset's, with -fixed behind its name)."""
+    out: Annotated[Path | None, default_is("the dataset's, with -fixed behind its name")] = None
+    """Folder of the repaired copy."""
 
     def run(self) -> None:
         folder = recipes.find(self.dataset)

@@ -1,10 +1,10 @@
 """The command `oryx eval`."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from oryx_marl import api
-from oryx_marl.cli.console import RunFolder, print_json, say
+from oryx_marl.cli.console import RunFolder, default_is, print_json, say
 from oryx_marl.cli.scores import interval
 from oryx_marl.errors import OryxError
 
@@ -15,9 +15,9 @@ class Eval:
 
     run_folder: RunFolder
     """Folder of the run, or a policy file."""
-    env: str | None = None
+    env: Annotated[str | None, default_is("that of the data")] = None
     """Environment to score in: a name, or package.module:make for a function that makes a
-    PettingZoo parallel environment or one of ours (default: that of the data)."""
+    PettingZoo parallel environment or one of ours."""
     episodes: int = 320
     """Episodes per seed."""
     greedy: bool = False
@@ -28,8 +28,8 @@ class Eval:
     """Another number gives other episodes."""
     num_envs: int = 16
     """Environments side by side, where they run outside JAX."""
-    workers: int | None = None
-    """Processes for those (default: one per processor; 0: none beside this one)."""
+    workers: Annotated[int | None, default_is("one per processor")] = None
+    """Processes for those; 0: none beside this one."""
     json: bool = False
     """Print JSON."""
 

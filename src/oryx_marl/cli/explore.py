@@ -8,7 +8,7 @@ import tyro
 from rich.table import Table
 
 from oryx_marl import recipes
-from oryx_marl.cli.console import console, print_json
+from oryx_marl.cli.console import console, default_is, print_json
 from oryx_marl.data.explore import explore
 from oryx_marl.data.quality.validate import validate
 from oryx_marl.errors import OryxError
@@ -57,8 +57,8 @@ class DataPlot:
 
     datasets: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="DATASET...")]
     """Names or folders."""
-    out: Path | None = None
-    """File to write (default: the first dataset's name with .html, here)."""
+    out: Annotated[Path | None, default_is("the first dataset's name with .html, here")] = None
+    """File to write."""
 
     def __post_init__(self) -> None:
         if not self.datasets:

@@ -10,7 +10,7 @@ import tyro
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 from rich.table import Column, Table
 
-from oryx_marl.cli.console import console, errors, print_json, say
+from oryx_marl.cli.console import DatasetRoot, console, default_is, errors, print_json, say
 from oryx_marl.data import catalog
 from oryx_marl.data.hub import archives as hub
 from oryx_marl.data.hub.download import download
@@ -26,10 +26,10 @@ class DataDownload:
 
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
     """Name, such as omiga-smac_v1-corridor/Good; without /Good, all of the archive."""
-    root: Path | None = None
-    """Folder that holds datasets (default: $ORYX_DATA, or datasets/ here)."""
-    revision: str | None = None
-    """Commit or branch on the hub (default: the one known, else main)."""
+    root: DatasetRoot = None
+    """Folder that holds datasets."""
+    revision: Annotated[str | None, default_is("the one known, else main")] = None
+    """Commit or branch on the hub."""
     archive: Path | None = None
     """Unpack this file, fetched in another way, instead of downloading."""
     json: bool = False

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from rich.table import Table
 
 from oryx_marl import recipes
 from oryx_marl.bench import published
-from oryx_marl.cli.console import DatasetName, console, errors
+from oryx_marl.cli.console import DatasetName, DatasetRoot, console, default_is, errors
 from oryx_marl.cli.explore import DataInfo
 from oryx_marl.data import stats
 from oryx_marl.data.dataset import Dataset
@@ -22,12 +23,12 @@ class DataMake:
 
     name: DatasetName
     """Name of the recipe, such as tmaze/planner-mixed; with --env any new name."""
-    rows: int | None = None
-    """Logged steps (default: the recipe's; with --env 100,000)."""
-    seed: int | None = None
-    """Random seed (default: the recipe's; with --env 0)."""
-    root: Path | None = None
-    """Folder that holds datasets (default: $ORYX_DATA, or datasets/ here)."""
+    rows: Annotated[int | None, default_is("the recipe's; with --env 100,000")] = None
+    """Logged steps."""
+    seed: Annotated[int | None, default_is("the recipe's; with --env 0")] = None
+    """Random seed."""
+    root: DatasetRoot = None
+    """Folder that holds datasets."""
     resume: bool = False
     """Continue a recording that was stopped or killed, as if it had not been."""
     policy: Path | None = None

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from oryx_marl import recipes
-from oryx_marl.cli.console import console, errors, say
+from oryx_marl.cli.console import DatasetRoot, console, default_is, errors, say
 from oryx_marl.data import catalog, subsample, vault
 from oryx_marl.data import view as views
 from oryx_marl.data.sources import base
@@ -54,8 +54,8 @@ class DataImport:
     kind = "wide"."""
     kind: str | None = None
     """Kind of the source: table, jsonl, wide, pymarl, flat, minari, og_marl."""
-    root: Path | None = None
-    """Folder that holds datasets (default: $ORYX_DATA, or datasets/ here)."""
+    root: DatasetRoot = None
+    """Folder that holds datasets."""
 
     def run(self) -> None:
         told = {
@@ -122,8 +122,11 @@ class DataExport:
     """Name or folder."""
     file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
     """What to write: a file that ends in .parquet, or a folder."""
-    to: Literal["parquet", "minari", "vault"] | None = None
-    """Format (default: parquet if the file's name says so)."""
+    to: Annotated[
+        Literal["parquet", "minari", "vault"] | None,
+        default_is("parquet if the file's name says so"),
+    ] = None
+    """Format."""
 
     def run(self) -> None:
         to = self.to
@@ -159,8 +162,8 @@ class DataSubsample:
     """Then draw episodes until there are so many logged steps."""
     seed: int = 0
     """Random seed."""
-    root: Path | None = None
-    """Folder that holds datasets (default: $ORYX_DATA, or datasets/ here)."""
+    root: DatasetRoot = None
+    """Folder that holds datasets."""
 
     def __post_init__(self) -> None:
         if self.rows is None and self.quantiles is None and self.like is None:

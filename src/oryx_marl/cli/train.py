@@ -14,7 +14,7 @@ from oryx_marl import config as configs
 from oryx_marl.algorithms import oryx
 from oryx_marl.api import TrainedRun
 from oryx_marl.bench import settings
-from oryx_marl.cli.console import DatasetName, console, errors, say
+from oryx_marl.cli.console import DatasetName, console, default_is, errors, say
 from oryx_marl.cli.scores import interval, per_seed
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.quality import screen as check
@@ -119,14 +119,14 @@ class _TrainOffline(_Train):
     """Name (see `oryx data list`) or folder of a dataset."""
     train: TrainSettings = field(default_factory=TrainSettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
-    out: Path | None = None
-    """Folder for the run (default: runs/<algorithm>-<dataset>)."""
+    out: typing.Annotated[Path | None, default_is("runs/<algorithm>-<dataset>")] = None
+    """Folder for the run."""
     resume: bool = False
     """Continue a run that was stopped or killed, as if it had not been."""
     drop_invalid: bool = False
     """Train on data with invalid rows all the same, without those rows."""
-    env: str | None = None
-    """Environment to score in: a name, or package.module:make (default: that of the data)."""
+    env: typing.Annotated[str | None, default_is("that of the data")] = None
+    """Environment to score in: a name, or package.module:make."""
 
     def find_out(self) -> Path:
         """The run's folder."""
@@ -184,8 +184,8 @@ class _TrainOnline(_Train):
     """Name of the environment, such as tmaze, con-15x15x23a or smacv2_10_units."""
     train: OnlineSettings = field(default_factory=OnlineSettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
-    out: Path | None = None
-    """Folder for the run (default: runs/<algorithm>-<environment>)."""
+    out: typing.Annotated[Path | None, default_is("runs/<algorithm>-<environment>")] = None
+    """Folder for the run."""
     resume: bool = False
     """Continue a run that was stopped or killed, as if it had not been."""
 

@@ -63,9 +63,9 @@ class ColumnOptions(ActionOptions):
     agent_mask: str | None = None
     """Whether the agent took part in this step."""
     agents: tuple[str, ...] = ()
-    """The agents in their order (default: by name)."""
+    """The agents in their order, if it is not that of their names."""
     action_names: tuple[str, ...] = ()
-    """Words for the actions in the order of their ids (default: by alphabet)."""
+    """Words for the actions in the order of their ids, if it is not that of the alphabet."""
     sort: bool = False
     """Bring the rows of each episode together first, in memory."""
 
