@@ -75,7 +75,8 @@ def _names(group: str) -> list[str]:
     if group == "data":
         return list(DATA)
     rest = [] if group == "train" else ["published"]
-    return [*registry.names(ALGORITHMS if group == "train" else SUITES), *rest]
+    own = registry.names(ALGORITHMS) if group == "train" else registry.names(SUITES)
+    return [*own, *rest]
 
 
 def make_app(asked: Collection[str]) -> SubcommandApp:
