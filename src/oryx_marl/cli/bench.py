@@ -23,7 +23,11 @@ NARROW = (
 
 @dataclass(frozen=True)
 class BenchSuite:
-    """Run a suite of the paper's experiments; finished cells are kept and not run again."""
+    """Run a suite of the paper's experiments; finished cells are kept and not run again.
+
+    In a checkout the records that come with it count as finished: --out and --work name other
+    folders.
+    """
 
     suite: typing.ClassVar[str]
     quick: bool = False
