@@ -181,6 +181,7 @@ def test_the_choice_follows_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert memory.fit(cloner, learner, window, 1, data) is cloner
 
 
+@pytest.mark.slow
 def test_the_trainer_makes_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     """With hardly any memory, every window is a part of its own; the result is the same."""
     chosen = []

@@ -147,6 +147,7 @@ def test_a_function_that_makes_an_environment_is_named(
     del sys.modules["walk"], sys.modules["zoo"]
 
 
+@pytest.mark.slow
 def test_what_is_made_is_learned_from_and_acts_again(
     walk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -46,6 +46,7 @@ def oryx(command: str, expected: int = 0) -> None:
     assert code == expected, command
 
 
+@pytest.mark.slow
 def test_a_run_of_version_0_1_0_goes_on_by_its_folder_alone(
     old: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

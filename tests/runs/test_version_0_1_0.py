@@ -156,7 +156,7 @@ def continued(run: Run, updates: int) -> Experiment:
 
 @pytest.mark.parametrize(
     "run",
-    ["run", "run-logs-only", pytest.param("run-online", marks=pytest.mark.slow)],
+    ["run-logs-only", *(pytest.param(r, marks=pytest.mark.slow) for r in ("run", "run-online"))],
     indirect=True,
 )
 def test_runs_go_on(run: Run) -> None:

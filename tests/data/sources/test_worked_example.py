@@ -80,6 +80,6 @@ def test_it_is_checked_trained_on_and_acted_with(
     assert set(names["orders"]) == {"red", "blue", "green"}
     assert all(0 <= order < 5 for order in names["orders"].values())
     words = imported.origin["action_names"]
-    assert names["player"].action_names == words
+    assert names["policy"].action_names == words
     cli.main(["data", "info", imported.name])
     assert f"{words[0]} " in capsys.readouterr().out
