@@ -29,8 +29,9 @@ from oryx_marl.policy.player import Player
 from oryx_marl.progress import Report, training_bar
 from oryx_marl.report import page
 from oryx_marl.resuming import Begun
-from oryx_marl.runs.documents import HeldOut, Score, Summary
+from oryx_marl.runs.documents import Score, Summary
 from oryx_marl.runs.folder import load_policy
+from oryx_marl.runs.held_out import HeldOut
 from oryx_marl.training.loop import TrainSettings
 from oryx_marl.training.online import OnlineSettings
 from oryx_marl.types import Spec

@@ -28,13 +28,13 @@ from oryx_marl.outcomes.scores import EnvironmentScores
 from oryx_marl.parallel import devices
 from oryx_marl.runs.documents import (
     DatasetCard,
-    HeldOut,
     RunConfig,
     SpecDocument,
     Summary,
     hash_spec,
 )
 from oryx_marl.runs.folder import NoBestError, Run
+from oryx_marl.runs.held_out import HeldOut
 from oryx_marl.training import loop
 from oryx_marl.training.loop import TrainSettings, TrainState
 from oryx_marl.training.offline import DatasetSource

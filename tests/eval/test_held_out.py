@@ -17,7 +17,7 @@ from oryx_marl.errors import OryxError
 from oryx_marl.eval import held_out
 from oryx_marl.ops.distributions import Categorical
 from oryx_marl.report import page
-from oryx_marl.runs.documents import HeldOut
+from oryx_marl.runs.held_out import HeldOut
 from oryx_marl.training.loop import TrainSettings
 from oryx_marl.types import ActionSpace, Spec
 

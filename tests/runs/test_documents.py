@@ -12,7 +12,6 @@ from oryx_marl.runs.documents import (
     DatasetCard,
     DivergedSeeds,
     Evaluation,
-    HeldOut,
     MarlEval,
     MetricRow,
     RecordingRequest,
@@ -23,6 +22,7 @@ from oryx_marl.runs.documents import (
     Summary,
 )
 from oryx_marl.runs.folder import Run
+from oryx_marl.runs.held_out import HeldOut
 from oryx_marl.runs.replay import Episode
 from oryx_marl.runs.sealed import Document
 from oryx_marl.types import ActionSpace, Spec

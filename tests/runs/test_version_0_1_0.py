@@ -24,7 +24,6 @@ from oryx_marl.runs import checkpoint
 from oryx_marl.runs.documents import (
     DatasetCard,
     Evaluation,
-    HeldOut,
     MarlEval,
     MetricRow,
     RunConfig,
@@ -32,6 +31,7 @@ from oryx_marl.runs.documents import (
     Summary,
 )
 from oryx_marl.runs.folder import Run
+from oryx_marl.runs.held_out import HeldOut
 from oryx_marl.training.loop import TrainSettings
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "v0.1.0"

@@ -25,7 +25,8 @@ from oryx_marl.errors import OryxError
 from oryx_marl.experiment import EvaluationSettings, Experiment, Named
 from oryx_marl.report import glossary
 from oryx_marl.resuming import Begun
-from oryx_marl.runs.documents import HeldOut, Summary
+from oryx_marl.runs.documents import Summary
+from oryx_marl.runs.held_out import HeldOut
 from oryx_marl.training.loop import TrainSettings
 from oryx_marl.training.online import OnlineSettings
 

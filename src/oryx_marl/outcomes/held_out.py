@@ -6,7 +6,7 @@ from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.split import Split
 from oryx_marl.eval import held_out
 from oryx_marl.outcomes.base import Trained
-from oryx_marl.runs.documents import HeldOut
+from oryx_marl.runs.held_out import HeldOut
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,6 @@ from oryx_marl.errors import OryxError
 from oryx_marl.runs import replay, sealed
 from oryx_marl.runs.documents import (
     DatasetCard,
-    HeldOut,
     MarlEval,
     MetricRow,
     RunConfig,
@@ -22,6 +21,7 @@ from oryx_marl.runs.documents import (
     Summary,
 )
 from oryx_marl.runs.folder import Run
+from oryx_marl.runs.held_out import HeldOut
 from oryx_marl.runs.replay import Episode
 from oryx_marl.types import Spec
 

@@ -19,9 +19,6 @@ WEIGHTS, ACTING = ("last", "best"), ("sampled", "greedy")
 """Which weights of a run are scored, and the ways in which they act."""
 
 
-LOOK_AT_DATA = "see whether the observations are those that the actions were taken on"
-
-
 @dataclass(frozen=True)
 class RunConfig(Document):
     """How the run was made: everything needed to do it again."""
@@ -181,86 +178,6 @@ class Summary(Document):
         for (weights, acting), score in self.scores.items():
             found.setdefault(weights, {})[acting] = score.to_json()
         return {**found, "metric": self.metric}
-
-
-@dataclass(frozen=True)
-class HeldOut(Document):
-    """How well the policy predicts the actions of episodes that it has not learned from."""
-
-    file = "held_out.json"
-    episodes: int
-    steps: int
-    action_accuracy: Score
-    log_likelihood: Score | None
-    """None where a policy has no odds."""
-    baseline: dict[str, float]
-    """The same of the marginal-action baseline, by the names of the scores."""
-    decisions: int | None = None
-    """Agents' steps with more than one available action, over which the scores are. None in runs of
-    version 0.1.0, whose scores count forced steps too."""
-    forced: int | None = None
-    """Agents' steps with one available action, which are left out."""
-    rest: dict[str, Any] = field(default_factory=dict)
-    """Further entries by name."""
-
-    @property
-    def verdict(self) -> str | None:
-        """What is wrong with a policy that is no better than the marginal-action baseline."""
-        if self.log_likelihood is not None:
-            if self.log_likelihood.mean >= self.baseline["log_likelihood"]:
-                return None
-            return (
-                "over-confident or untrained: its log-likelihood is below the marginal-action "
-                "baseline's. If it fell while training, use more data or fewer updates; if it "
-                f"still rises, train longer; else {LOOK_AT_DATA}"
-            )
-        if self.action_accuracy.mean > self.baseline["action_accuracy"]:
-            return None
-        return (
-            "no better than the marginal-action baseline: if the loss still falls, train longer; "
-            f"else {LOOK_AT_DATA}"
-        )
-
-    @classmethod
-    def from_json(cls, values: Any) -> "HeldOut":
-        found = renamed.held_out(require_object(values))
-        likelihood, baseline = found["log_likelihood"], found["baseline"]
-        return cls(
-            episodes=int(found["episodes"]),
-            steps=int(found["steps"]),
-            action_accuracy=Score.from_json(found["action_accuracy"]),
-            log_likelihood=None if likelihood is None else Score.from_json(likelihood),
-            baseline={
-                name: float(baseline[name]) for name in ("action_accuracy", "log_likelihood")
-            },
-            decisions=_count(found.get("decisions")),
-            forced=_count(found.get("forced")),
-            rest=rest_of(cls, found),
-        )
-
-    @property
-    def counted(self) -> str:
-        """What the scores are over, in words."""
-        if self.decisions is None:
-            return "over all steps, forced ones too"
-        return f"over {self.decisions:,} decisions; {self.forced or 0:,} forced steps left out"
-
-    def to_json(self) -> dict[str, Any]:
-        likelihood = self.log_likelihood
-        counts = {"decisions": self.decisions, "forced": self.forced}
-        return {
-            "episodes": self.episodes,
-            "steps": self.steps,
-            **{name: count for name, count in counts.items() if count is not None},
-            "action_accuracy": self.action_accuracy.to_json(),
-            "log_likelihood": None if likelihood is None else likelihood.to_json(),
-            "baseline": self.baseline,
-            **self.rest,
-        }
-
-
-def _count(value: Any) -> int | None:
-    return None if value is None else int(value)
 
 
 @dataclass(frozen=True)
