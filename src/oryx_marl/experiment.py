@@ -54,7 +54,7 @@ class EvaluationSettings:
     """Episodes kept for the page's replay."""
     hold_out: float | None = None
     """Share of the logged episodes that are not learned from: how well are their actions predicted?
-    If not told, 0.1 where no environment is known, else none."""
+    Unset: 0.1 where no environment is known, else none."""
 
     def __post_init__(self) -> None:
         for name in ("episodes", "episodes_while_training"):

@@ -136,13 +136,13 @@ def test_scores_as_a_table() -> None:
         "| tmaze | expert | 0.00 ± 0.00 | 0.94 ± 0.03 |\n"
     )
     found = published.scores(source="omiga", scenario="5m_vs_6m", dataset="Poor")
-    assert table.plain(published.as_table(found[-5::2])) == (
+    assert table.plain(published.as_table(found[-5::2]), "what they are") == (
         "environment  source  scenario  dataset  metric            "
         "     OMIGA    AlberDICE         Oryx\n"
         "smac_v1      omiga   5m_vs_6m  Poor     win_rate_percent  "
         "[6.9 ± 1.2]   0.0 ± 0.0    6.8 ± 4.4*\n"
         "\n"
-        "[best]  *not significantly worse\n"
+        "what they are\n"
     )
 
 

@@ -60,21 +60,21 @@ def test_csv() -> None:
 
 
 def test_plain() -> None:
-    assert table.plain(SMALL) == (
+    assert table.plain(SMALL, "what they are") == (
         "environment  dataset          Oryx            a|b             BC\n"
         "maze         replay   [0.99 ± 0.01]   0.50 ± 0.25*\n"
         "hall         expert              7                   -12.3 ± 1.1\n"
         "\n"
-        "[best]  *not significantly worse\n"
+        "what they are\n"
     )
 
 
 def test_nothing_marked_needs_no_legend() -> None:
     bare = table.arrange(("task",), [Entry(("maze",), "Oryx", Cell(1.0))])
-    assert table.plain(bare) == "task   Oryx\nmaze   1.00\n"
+    assert table.plain(bare, "what they are") == "task   Oryx\nmaze   1.00\n"
 
 
 def test_an_empty_table_renders() -> None:
     empty = table.arrange(("task",), [])
-    assert table.plain(empty) == "\n"
+    assert table.plain(empty, "what they are") == "\n"
     assert table.markdown(empty).count("\n") == 2

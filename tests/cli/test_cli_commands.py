@@ -146,6 +146,33 @@ def test_the_help_of_train_says_how_a_run_goes_on(capsys: pytest.CaptureFixture[
     assert "oryx train --resume RUN [--updates N]" in shown
 
 
+def show_help(capsys: pytest.CaptureFixture[str], command: str) -> str:
+    with pytest.raises(SystemExit):
+        cli.main([*command.split(), "--help"])
+    return " ".join(capsys.readouterr().out.replace("│", " ").split())
+
+
+def test_the_help_of_a_suite_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """--quick was offered where there is no small version."""
+    shown = show_help(capsys, "bench tmaze-paper")
+    assert "The paper's T-Maze experiment from the beginning" in shown
+    assert "4 cells (one algorithm on one dataset), 10 seeds, 100,000 updates" in shown
+    assert "Sable: 4 seeds, 20,000,000 environment steps" in shown
+    assert "--quick" not in shown
+    assert "--quick" in show_help(capsys, "bench tmaze")
+    assert cli.read(["bench", "tmaze", "--quick"]).quick
+    assert not cli.read(["bench", "tmaze-paper"]).quick
+
+
+def test_flags_that_may_be_left_out_are_shown_plainly(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--out PATH Folder for the run" in show_help(capsys, "train oryx")
+    shown = show_help(capsys, "train --resume")
+    assert "--updates INT" in shown
+    assert "(default: as before)" in shown
+    command = cli.read(["data", "subsample", "a/b", "a/c", "--rows", "10"])
+    assert (command.rows, command.like, command.quantiles) == (10, None, None)
+
+
 COMMANDS = (
     "train oryx|train sable|eval|report|demo|bench tmaze|bench published|data make|data check|"
     "data plot|data info|data download|data import|data export|data subsample|data list"
@@ -156,9 +183,8 @@ COMMANDS = (
 def test_help_shows_one_default_of_each_flag(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit):
-        cli.main([*command.split(), "--help"])
-    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    shown = show_help(capsys, command)
+    assert "None" not in shown
     assert not re.search(r"\([Dd]efault:[^()]*\)\.? \(default", shown)
     if command == "train oryx":
         assert "Folder for the run. (default: runs/<algorithm>-<dataset>)" in shown

@@ -102,8 +102,8 @@ def test_forced_steps_are_counted_apart() -> None:
     np.testing.assert_allclose(found["action_accuracy"]["per_seed"], [share] * 2, rtol=1e-6)
     assert found["baseline"]["action_accuracy"] < 0.75  # with forced steps it would be above
     document = HeldOut.from_json(found)
-    words = f"over {is_free.sum()} decisions; {is_forced.sum()} forced steps left out"
-    assert document.counted == words
+    words = f"scored on {is_free.sum()} decisions (agent-steps with a choice) of "
+    assert document.counted == f"{words}{hold.num_episodes} held-out episodes"
     assert HeldOut.from_json(document.to_json()) == document
     everywhere = np.eye(ACTIONS, dtype=bool)[logs.actions]
     never = held_out.score(
@@ -158,7 +158,7 @@ def test_training_without_an_environment_reports_it(tmp_path: Path) -> None:
     shown = page.write(tmp_path / "run").read_text()
     assert re.search(r'metric">action accuracy</span> <span class="value">(1|0.9)', shown)
     assert "<h2>Held-out episodes</h2>" in shown
-    assert f"over {found['decisions']} decisions; 0 forced steps left out" in shown
+    assert f"scored on {found['decisions']} decisions (agent-steps with a choice)" in shown
     assert "<h2>Learning curve</h2>" not in shown
     assert "<h2>Losses</h2>" in shown
     other = replace(work, config=replace(config, batch_size=8, learning_rate=1e-3))

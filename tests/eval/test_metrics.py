@@ -30,11 +30,11 @@ def test_one_seed_has_no_interval() -> None:
 
 def test_the_seed_is_the_unit() -> None:
     """A thousand episodes of two seeds are two numbers, not two thousand."""
-    returns = np.stack([np.zeros(1000), np.ones(1000)])
+    returns = np.stack([np.zeros(1000), np.full(1000, 2.0)])
     scores = summarise(returns, "return")
-    assert scores["per_seed"] == [0.0, 1.0]
+    assert scores["per_seed"] == [0.0, 2.0]
     assert scores["within_seed_std"] == [0.0, 0.0]
-    assert scores["high"] - scores["mean"] == pytest.approx(12.7062 * 0.5, rel=1e-4)
+    assert scores["high"] - scores["mean"] == pytest.approx(12.7062, rel=1e-4)
 
 
 def test_a_rate_stays_between_0_and_1() -> None:
@@ -43,7 +43,11 @@ def test_a_rate_stays_between_0_and_1() -> None:
     scores = summarise(returns, "success rate")
     assert scores["low"] == pytest.approx(0.3147, abs=1e-4)
     assert scores["high"] == 1.0
-    assert summarise(returns, "return")["high"] == pytest.approx(1.5853, abs=1e-4)
+    success = summarise(np.where(returns == 1, returns, np.nan), "success")
+    assert success["high"] == 1.0  # by its values, those that were reported
+    assert summarise(returns, "success") == scores
+    others = summarise(returns * 2, "return")
+    assert others["high"] == pytest.approx(2 * 1.5853, abs=2e-4)  # nothing bounds it
 
 
 def test_marl_eval_layout() -> None:

@@ -39,7 +39,7 @@ def test_page_shows_the_run(tmp_path: Path) -> None:
     assert "learned policy 0.75 (last" in text  # mean of 0.5 and 1
     assert "51,234" in text
     assert "<dt>policy temperature</dt><dd>0.1</dd>" in text
-    assert "Never above 7; rings above 100." in text
+    assert "Never above 7; warns above 100." in text
     assert 'class="rings"' not in text
 
 
@@ -115,7 +115,7 @@ def test_optional_files_may_be_missing(tmp_path: Path) -> None:
     text = page.write(tmp_path, tmp_path / "new" / "page.html").read_text(encoding="utf-8")
     for name in ("spec.json", "metrics.jsonl", "summary.json", "dataset.json", "replay.npz"):
         assert text.count(f"This run has no {name}, so ") == 1
-    # Without a summary the result is the mean of the last evaluation, cut at the highest episode.
+    # Without a summary the result is the mean of the last evaluation, cut as a rate: 0s and 1s.
     assert '<span class="metric">mean return</span> <span class="value">0.75</span>' in text
     assert "[0.00, 1.00]" in text
 
@@ -175,7 +175,7 @@ def test_one_seed_has_no_interval(tmp_path: Path) -> None:
     assert "one seed says nothing about the spread between seeds" in text
 
 
-def test_alarms_stand_in_the_head_of_the_page(tmp_path: Path) -> None:
+def test_warnings_stand_in_the_head_of_the_page(tmp_path: Path) -> None:
     put_run(tmp_path)
     lines = [
         {"max_logit": [20.0, 1900.0], "effective_sample_size": [0.3, 0.3], "loss": [1.0, 1.0]},
@@ -191,15 +191,27 @@ def test_alarms_stand_in_the_head_of_the_page(tmp_path: Path) -> None:
     assert "Not finite at update 10, seed 5." in head
 
 
-def test_interval_is_cut_where_no_mean_can_be(tmp_path: Path) -> None:
+def test_intervals_are_those_of_the_summary(tmp_path: Path) -> None:
+    """They were cut at the episodes of other weights and of another way of acting."""
     put_run(tmp_path)
-    wide = {"metric": "success rate", "episodes": 32, "last": {"sampled": score(0.5, -0.4, 1.4)}}
-    wide["last"]["sampled"]["per_seed"] = [0.4, 0.6]
-    for metric in ("success rate", "return"):
-        put(tmp_path, "summary.json", wide | {"metric": metric})
-        assert "[0.00, 1.00]" in page.write(tmp_path).read_text(encoding="utf-8")
-    put(tmp_path, "summary.json", wide | {"metric": "delay"})
-    assert "[−0.40, 1.40]" in page.write(tmp_path).read_text(encoding="utf-8")
+    wide = score(-0.8, -3.77, 2.18) | {"metrics": {"success": score(0.5, 0.0, 1.0)}}
+    put(tmp_path, "summary.json", {"metric": "return", "episodes": 9, "last": {"greedy": wide}})
+    text = page.write(tmp_path).read_text(encoding="utf-8")
+    assert '<span class="range">[−3.77, 2.18]</span>' in text
+    assert '<td class="between">[−3.770, 2.180]</td>' in text
+    assert '<td class="between">[0.000, 1.000]</td>' in text
+
+
+def test_a_curve_is_cut_only_where_its_episodes_are_0_or_1(tmp_path: Path) -> None:
+    put_run(tmp_path)
+    (tmp_path / "summary.json").unlink()
+    seeds = {f"seed_{s}": {"step_0": {"step_count": 9, "return": [0.0, s]}} for s in (1.0, 2.0)}
+    put(tmp_path, "eval.json", {"e": {"t": {"oryx": seeds}}})
+    text = page.write(tmp_path).read_text(encoding="utf-8")
+    # The means 0.5 and 1: 0.75 ± 12.706 * 0.25
+    assert '<span class="range">[−2.43, 3.93]</span>' in text
+    assert "<td>[−2.427, 3.927]</td>" in text
+    assert "t over seeds." in text
 
 
 def test_dataset_without_finite_returns(tmp_path: Path) -> None:
@@ -237,18 +249,18 @@ def test_without_an_environment_what_was_predicted_heads_the_page(tmp_path: Path
     put(folder, "held_out.json", {**predicted, "decisions": 1_000, "forced": 24})
     text = page.write(folder).read_text(encoding="utf-8")
     assert "<h2>Held-out episodes</h2>" in text
-    assert "over 1,000 decisions; 24 forced steps left out" in text
+    assert "scored on 1,000 decisions (agent-steps with a choice) of 40 held-out episodes" in text
     put(folder, "held_out.json", predicted)  # as version 0.1.0 wrote it
     for name in ("eval.json", "summary.json", "replay.npz"):
         (folder / name).unlink()
     text = page.write(folder).read_text(encoding="utf-8")
     assert '<span class="metric">action accuracy</span> <span class="value">0.75</span>' in text
     assert "[0.50, 1.00]" in text
-    assert "alone reaches 0.25" in text
-    assert "over all steps, forced ones too" in text
+    assert "marginal-action baseline reaches 0.25" in text
+    assert "scored on all steps, forced ones too, of 40 held-out episodes" in text
     assert "no better than" not in text
     assert "logged episodes of tmaze/expert that were learned from" in text
-    assert "<td>-1.5</td>" in text.replace("\u2212", "-")
+    assert "<td>-1.500</td>" in text.replace("\u2212", "-")
     for title in ("Replay", "Learning curve", "Results"):
         assert f"<h2>{title}</h2>" not in text
     put(

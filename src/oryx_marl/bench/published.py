@@ -17,6 +17,7 @@ from oryx_marl.data.hub import archives as hub
 from oryx_marl.errors import OryxError
 
 TABLES = Path(__file__).parent / "tables"
+LEGEND = "± as published; by the paper: [ ] best on these data, * not significantly worse than it"
 MOST_DECIMALS = 2
 """The paper prints no more."""
 

@@ -12,6 +12,10 @@ from oryx_marl.report import figure
 
 LEAST_SEEDS = 3
 """Below, nothing is marked as best or as good: a test on two seeds finds nothing."""
+LEGEND = (
+    "± standard deviation over seeds; [ ] best on these data; * not significantly worse than it "
+    "(Welch's t-test, 5% level)"
+)
 
 Records = Mapping[tuple[str, str], dict[str, Any]]
 """Of finished cells by variant and dataset."""

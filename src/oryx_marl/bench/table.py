@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from oryx_marl.errors import OryxError
 
-LEGEND = "[best]  *not significantly worse"
-
 
 class Cell(NamedTuple):
     """A mean with its spread over seeds, and how it compares with the rest of its row."""
@@ -107,8 +105,11 @@ def csv(table: Table) -> str:
     return text.getvalue()
 
 
-def plain(table: Table) -> str:
-    """Aligned for a terminal: the best in brackets, a star for what is not significantly worse."""
+def plain(table: Table, legend: str) -> str:
+    """Aligned for a terminal: the best in brackets, a star for what is not significantly worse.
+
+    The legend, which says what these are, stands below where there are any, or spreads.
+    """
     # A cell's text stands between two places for its marks, so that numbers stay in line.
     lines = [table.labels + [f" {column} " for column in table.columns]]
     lines += [labels + [_plain_cell(cell) for cell in cells] for labels, cells in table.rows]
@@ -122,8 +123,9 @@ def plain(table: Table) -> str:
         for line in lines
     ]
     text = "".join("  ".join(line).rstrip() + "\n" for line in padded)
-    marked = any(cell and (cell.best or cell.star) for row in table.rows for cell in row.cells)
-    return f"{text}\n{LEGEND}\n" if marked else text
+    cells = [cell for row in table.rows for cell in row.cells if cell is not None]
+    is_marked = any(cell.best or cell.star or cell.text != cell.mean_text for cell in cells)
+    return f"{text}\n{legend}\n" if is_marked else text
 
 
 def _escape(text: str) -> str:

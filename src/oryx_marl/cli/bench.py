@@ -1,14 +1,20 @@
 """The commands `oryx bench ...`."""
 
 import dataclasses
+import inspect
 import typing
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
+import tyro
+
+from oryx_marl import registry
 from oryx_marl.bench import published, suite
 from oryx_marl.bench import table as tables
 from oryx_marl.bench.runner import Bench, tell_diverged
-from oryx_marl.bench.summary import make_table
+from oryx_marl.bench.suite import Suite
+from oryx_marl.bench.summary import LEGEND, make_table
 from oryx_marl.cli.console import console, default_is, errors, say, say_aside
 from oryx_marl.errors import OryxError, StoppedError
 from oryx_marl.parallel import compilation
@@ -20,18 +26,20 @@ NARROW = (
     "or all of them for another program with --format csv."
 )
 
+QUICK = "A small version that takes minutes on two CPU cores."
+
 
 @dataclass(frozen=True)
 class BenchSuite:
-    """Run a suite of the paper's experiments; finished cells are kept and not run again.
+    """Finished cells are kept and not run again.
 
     In a checkout the records that come with it count as finished: --out and --work name other
     folders.
     """
 
     suite: typing.ClassVar[str]
-    quick: bool = False
-    """A small version that takes minutes on two CPU cores."""
+    quick: typing.ClassVar[bool] = False
+    """A flag of the suites that have a small version."""
     only: typing.Annotated[tuple[str, ...], default_is("all")] = ()
     """Algorithms or datasets, by the names in the table."""
     table: bool = False
@@ -76,7 +84,7 @@ class BenchSuite:
         cells = chosen.choose(self.only)
         records = {cell: record for cell, record in bench.records().items() if cell in cells}
         if records:
-            print(tables.plain(make_table(chosen, records)))  # noqa: T201
+            print(tables.plain(make_table(chosen, records), LEGEND))  # noqa: T201
             console.print(tell_diverged(records), end="", highlight=False, soft_wrap=True)
             console.print(f"records: {bench.out}", soft_wrap=True)
         else:
@@ -97,13 +105,29 @@ class BenchSuite:
 
 def make_command(name: str) -> type:
     """The command of one suite."""
+    module = registry.load("bench.suites", name)
+    quick = typing.Annotated[bool, tyro.conf.arg(help=QUICK)]
     return dataclasses.make_dataclass(
         f"Bench{name.title()}",
-        [],
+        [("quick", quick, False)] if hasattr(module, "QUICK") else [],
         bases=(BenchSuite,),
-        namespace={"suite": name, "__doc__": BenchSuite.__doc__},
+        namespace={"suite": name, "__doc__": _describe(module)},
         frozen=True,
     )
+
+
+def _describe(module: ModuleType) -> str:
+    """What a suite is, how long it trains, and what running one means."""
+    chosen: Suite = module.SUITE
+    online = "".join(
+        f"; {name}: {each.seeds or chosen.seeds} seeds, {each.steps:,} environment steps"
+        for name, each in chosen.variants.items()
+        if each.steps is not None
+    )
+    cells = f"{len(chosen.cells())} cells (one algorithm on one dataset)"
+    about, running = (inspect.cleandoc(each.__doc__ or "") for each in (module, BenchSuite))
+    size = f"{cells}, {chosen.seeds} seeds, {chosen.updates:,} updates{online}"
+    return f"{about.strip()}\n\n{size}. {running}"
 
 
 @dataclass(frozen=True)
@@ -138,5 +162,8 @@ class BenchPublished:
             print(published.overview())  # noqa: T201
             console.print(NARROW, highlight=False, soft_wrap=True)
             return
-        render = {"plain": tables.plain, "markdown": tables.markdown, "csv": tables.csv}
-        print(render[self.format](published.as_table(self._scores())))  # noqa: T201
+        found = published.as_table(self._scores())
+        if self.format == "plain":
+            print(tables.plain(found, published.LEGEND))  # noqa: T201
+        else:
+            print({"markdown": tables.markdown, "csv": tables.csv}[self.format](found))  # noqa: T201

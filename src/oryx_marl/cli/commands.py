@@ -47,8 +47,8 @@ DATA = {
 }
 PUBLISHED = Command("oryx_marl.cli.bench", "BenchPublished")
 GROUPS = {
-    "train": "Train an algorithm on a dataset. Go on with a run, by the settings it has: "
-    "oryx train --resume RUN [--updates N]",
+    "train": "Train an algorithm on a dataset, such as: oryx train oryx tmaze/planner-expert "
+    "--seeds 3. Continue a run with its settings: oryx train --resume RUN [--updates N]",
     "data": "List, describe, check, make and download datasets.",
     "bench": "Run the paper's experiments; print published scores.",
 }

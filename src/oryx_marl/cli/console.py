@@ -1,28 +1,51 @@
 """Where all commands print, and how they write what is common to them."""
 
+import dataclasses
 import json
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, get_args
 
 import tyro
 from rich.console import Console
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 console = Console()
 """For results."""
 errors = Console(stderr=True)
 """For progress, warnings and errors."""
+NONE = "unset"
+"""How the default None of a flag is shown."""
 
 FLAGS = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
 """Flags are called as the settings are, without the name of the group they belong to."""
+OPTIONAL = ConstructorRegistry()
+"""How flags that may be left out are read and shown."""
 DatasetName: TypeAlias = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATASET")]
 RunFolder: TypeAlias = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+
+
+@OPTIONAL.primitive_rule
+def _show_plainly(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec | None:
+    """A flag of `X | None` is shown as X: to say None it is left out."""
+    kinds = [kind for kind in get_args(info.type) if kind is not type(None)]
+    if type(None) not in get_args(info.type) or len(kinds) != 1:
+        return None
+    spec = ConstructorRegistry.get_primitive_spec(PrimitiveTypeInfo.make(kinds[0], info.markers))
+    if not isinstance(spec, PrimitiveConstructorSpec):
+        return None
+    write, is_instance = spec.str_from_instance, spec.is_instance
+    return dataclasses.replace(
+        spec,
+        is_instance=lambda value: value is None or is_instance(value),
+        str_from_instance=lambda value: [NONE] if value is None else write(value),
+    )
 
 
 def default_is(what: str) -> Any:
     """For the help of a flag whose default is found when the command runs, not None."""
 
     def hint(shown: str) -> str:
-        return f"(default: {what if shown in ('None', '') else shown})"
+        return f"(default: {what if shown in (NONE, '') else shown})"
 
     return tyro.conf.arg(help_behavior_hint=hint)
 

@@ -11,7 +11,7 @@ from oryx_marl.errors import OryxError
 
 @dataclass(frozen=True)
 class Eval:
-    """Score a run's newest weights on fresh episodes, in its own environment or in yours."""
+    """Score a run's last (or best) weights on fresh episodes, in its environment or in yours."""
 
     run_folder: RunFolder
     """Folder of the run, or a policy file."""

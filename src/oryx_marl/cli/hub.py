@@ -22,7 +22,7 @@ TEXTS = ("source", "env", "scenario", "dataset", "action_space", "other_infos")
 
 @dataclass(frozen=True)
 class DataDownload:
-    """Bring a dataset from the Hugging Face hub; see `oryx data list --remote`."""
+    """Download a dataset from the Hugging Face hub; see `oryx data list --remote`."""
 
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
     """Name, such as omiga-smac_v1-corridor/Good; without /Good, all of the archive."""

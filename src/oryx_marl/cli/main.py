@@ -9,7 +9,7 @@ from typing import Any
 import oryx_marl
 from oryx_marl import registry, renamed
 from oryx_marl.cli.commands import make_app, require_known
-from oryx_marl.cli.console import FLAGS, errors
+from oryx_marl.cli.console import FLAGS, OPTIONAL, errors
 from oryx_marl.errors import OryxError, OryxWarning, StoppedError, UnknownNameError
 
 PLUGIN = "--plugin"
@@ -115,7 +115,10 @@ def read(words: list[str]) -> Any:
 
 def _read_plainly(words: list[str]) -> Any:
     require_known(words)
-    return make_app(words).cli(prog="oryx", description=DESCRIPTION, args=words, config=FLAGS)
+    app = make_app(words)
+    return app.cli(
+        prog="oryx", description=DESCRIPTION, args=words, config=FLAGS, registry=OPTIONAL
+    )
 
 
 def _leave(code: int) -> None:

@@ -30,7 +30,8 @@ class DataMake:
     root: DatasetRoot = None
     """Folder that holds datasets."""
     resume: bool = False
-    """Continue a recording that was stopped or killed, as if it had not been."""
+    """Continue a recording that was stopped or killed, exactly as if it had not been
+    interrupted."""
     policy: Path | None = None
     """Run whose first seed acts, or policy file (.npz), instead of the policy that comes with the
     package."""

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 
 from oryx_marl import api, registry, resuming
 from oryx_marl.cli import train
-from oryx_marl.cli.console import FLAGS, RunFolder, errors
+from oryx_marl.cli.console import FLAGS, OPTIONAL, RunFolder, default_is, errors
 from oryx_marl.experiment import EvaluationSettings
 from oryx_marl.resuming import Begun
 from oryx_marl.runs.documents import RunConfig
@@ -16,30 +16,31 @@ from oryx_marl.runs.folder import Run
 
 ROOM = "algorithms"
 FLAG = "--resume"
+KEPT = default_is("as before")
 
 
 @dataclass(frozen=True)
 class Resume:
-    """Continue a run with the settings it has; only what is below can be said anew."""
+    """Continue a run with its settings; only these can be changed."""
 
     run_folder: RunFolder
     """Folder of a run that was stopped or killed, or that is to train longer."""
-    updates: int | None = None
+    updates: Annotated[int | None, KEPT] = None
     """Gradient updates per seed in all, if more than before."""
-    steps: int | None = None
+    steps: Annotated[int | None, KEPT] = None
     """The same for an online learner, in environment steps."""
-    data: str | None = None
+    data: Annotated[str | None, KEPT] = None
     """Name or folder of the dataset, where it is not found by the name that the run has noted."""
-    env: str | None = None
+    env: Annotated[str | None, KEPT] = None
     """Environment to score in, if it is one of your own (package.module:make): code is never
     imported because a run says so."""
-    episodes: int | None = None
+    episodes: Annotated[int | None, KEPT] = None
     """Episodes per seed for the final scores."""
-    episodes_while_training: int | None = None
+    episodes_while_training: Annotated[int | None, KEPT] = None
     """Episodes per seed each time the curve gets a point."""
-    replays: int | None = None
+    replays: Annotated[int | None, KEPT] = None
     """Episodes recorded for the page's replay."""
-    continue_on_divergence: bool | None = None
+    continue_on_divergence: Annotated[bool | None, KEPT] = None
     """When a seed diverges, train the others on; it stays as at the last checkpoint."""
 
     def run(self) -> None:
@@ -75,7 +76,9 @@ def read(words: list[str], read_plainly: Any) -> Any:
     """
     if words[1].startswith("-"):  # no algorithm: the run knows it
         rest = [word.removeprefix(f"{FLAG}=") for word in words[1:] if word != FLAG]
-        return tyro.cli(Resume, prog=f"oryx train {FLAG}", args=rest, config=FLAGS)
+        return tyro.cli(
+            Resume, prog=f"oryx train {FLAG}", args=rest, config=FLAGS, registry=OPTIONAL
+        )
     name = registry.canonical(ROOM, words[1])
     out = infer_schema(words)
     if name not in registry.names(ROOM) or out is None or not Run(out).has(RunConfig):
@@ -85,7 +88,9 @@ def read(words: list[str], read_plainly: Any) -> Any:
             return command  # which says so when it is run
     begun = train.continue_command(name, resuming.read(out))
     prog = f"oryx train {words[1]}"
-    return tyro.cli(type(begun), default=begun, prog=prog, args=words[2:], config=FLAGS)
+    return tyro.cli(
+        type(begun), default=begun, prog=prog, args=words[2:], config=FLAGS, registry=OPTIONAL
+    )
 
 
 def infer_schema(words: list[str]) -> Path | None:

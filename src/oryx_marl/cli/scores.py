@@ -8,12 +8,13 @@ MOST_SEEDS = 10
 """Whose scores are printed side by side."""
 
 
-def interval(score: Score) -> str:
+def interval(score: Score, decimals: int = 2) -> str:
     """A mean and its interval over seeds."""
+    mean, low, high = (f"{each:.{decimals}f}" for each in (score.mean, score.low, score.high))
     if score.has_interval:
-        return f"{score.mean:.2f} [{score.low:.2f}, {score.high:.2f}]"
+        return f"{mean} [{low}, {high}]"
     why = "all seeds equal" if score.is_constant else "one seed"
-    return f"{score.mean:.2f} ({why}: no interval)"
+    return f"{mean} ({why}: no interval)"
 
 
 def per_seed(values: Sequence[float]) -> str:

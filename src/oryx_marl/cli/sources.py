@@ -33,7 +33,7 @@ def _flags() -> type:
 
 @dataclass(frozen=True)
 class DataImport:
-    """Bring logs from elsewhere: tables, arrays, Minari, Vaults.
+    """Import logs: tables, arrays, Minari, Vaults.
 
     The kind of the source is inferred from its name and content. Columns with usual names
     (episode, step, agent, obs or obs_*, action, reward, terminal, action_mask ...) need no flag.
@@ -85,7 +85,7 @@ class DataImport:
 
             say(f"caution: {api.caution_on(spec)}")
         for what, command in (("check it", "check"), ("look at it", "info")):
-            say(f"{what}: oryx data {command} {folder}")
+            say(f"{what}: oryx data {command} {self.name if self.root is None else folder}")
 
 
 def _remarks(stored: dict[str, Any]) -> list[str]:
@@ -95,8 +95,8 @@ def _remarks(stored: dict[str, Any]) -> list[str]:
     what = f"{action['size']} actions" if action["kind"] == "discrete" else "continuous actions"
     sizes = sorted(set(spec["observation_sizes"]))
     seen = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-    rewards = "shared" if spec["shared_reward"] else "own"
-    lines = [f"{what}, {seen} features, {rewards} rewards"]
+    rewards = "shared rewards" if spec["shared_reward"] else "individual rewards (not shared)"
+    lines = [f"{what}, {seen} features, {rewards}"]
     if words := origin.get("action_names"):
         lines.append("actions: " + ", ".join(f"{i} {word}" for i, word in enumerate(words)))
     if "columns" in origin and "agent" not in origin["columns"]:

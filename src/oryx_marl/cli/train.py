@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import tyro
 from rich.table import Table
 from rich.text import Text
 
@@ -61,14 +62,14 @@ def _show_scores(summary: Summary) -> None:
 
 def _show_held_out(found: HeldOut) -> None:
     """How well the actions of episodes that were held out are predicted."""
-    seen = f"{found.episodes:,} episodes ({found.steps:,} steps) held out, {found.counted}"
-    table = Table("", "policy \\[95% over seeds]", "marginal-action baseline", title=seen)
+    heads = ("", "policy \\[95% over seeds]", "marginal-action baseline")
+    table = Table(*heads, title=found.counted)
     scores = {
         "log_likelihood": found.log_likelihood,
         "action_accuracy": found.action_accuracy,
     }
     for name, score in scores.items():
-        told = "none: it is not drawn" if score is None else interval(score)
+        told = "none: it is not drawn" if score is None else interval(score, decimals=3)
         table.add_row(glossary.name(name), Text(told), f"{found.baseline[name]:.3f}")
     console.print(table)
     if found.verdict is not None:
@@ -119,11 +120,13 @@ class _TrainOffline(_Train):
     dataset: DatasetName
     """Name (see `oryx data list`) or folder of a dataset."""
     train: TrainSettings = field(default_factory=TrainSettings)
+    """How long to train, and how often to log, evaluate and save."""
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     out: typing.Annotated[Path | None, default_is("runs/<algorithm>-<dataset>")] = None
     """Folder for the run."""
     resume: bool = False
-    """Continue a run that was stopped or killed, as if it had not been."""
+    """Continue a run that was stopped or killed, exactly as if it had not been
+    interrupted."""
     drop_invalid: bool = False
     """Train on data with invalid rows all the same, without those rows."""
     env: typing.Annotated[str | None, default_is("that of the data")] = None
@@ -184,11 +187,13 @@ class _TrainOnline(_Train):
     env: str
     """Name of the environment, such as tmaze, con-15x15x23a or smacv2_10_units."""
     train: OnlineSettings = field(default_factory=OnlineSettings)
+    """How long to train, and how often to log, evaluate and save."""
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     out: typing.Annotated[Path | None, default_is("runs/<algorithm>-<environment>")] = None
     """Folder for the run."""
     resume: bool = False
-    """Continue a run that was stopped or killed, as if it had not been."""
+    """Continue a run that was stopped or killed, exactly as if it had not been
+    interrupted."""
 
     def __post_init__(self) -> None:
         base.find(self.env)  # refuses an unknown name before any work
@@ -212,9 +217,11 @@ def make_command(name: str, begun: Begun | None = None) -> type:
     title = (module.__doc__ or name).split(":")[0]
     online = experiment.is_online(name)
     where = "in an environment" if online else "on a dataset"
+    kind: Any = module.Config
+    settings_type = typing.Annotated[kind, tyro.conf.arg(name="algorithm")]
     return dataclasses.make_dataclass(
         f"Train{name.title()}",
-        [("config", module.Config, field(default_factory=module.Config))],
+        [("config", settings_type, field(default_factory=module.Config))],
         bases=(_TrainOnline if online else special.get(name, _TrainOffline),),
         namespace={"algorithm": name, "begun": begun, "__doc__": f"Train {title} {where}."},
         frozen=True,

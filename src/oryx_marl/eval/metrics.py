@@ -25,8 +25,17 @@ def is_rate(metric: str) -> bool:
     return metric.endswith("rate")
 
 
+def is_binary(values: Float[np.ndarray, "..."]) -> bool:
+    """Whether every value that is known is 0 or 1, so that their mean is a rate."""
+    known = values[~np.isnan(values)]
+    return bool(known.size) and bool(np.isin(known, (0, 1)).all())
+
+
 def summarise(values: Float[np.ndarray, "S episodes"], metric: str) -> dict[str, Any]:
     """Mean and interval over seeds, a rate's cut to what it can be (Student's t knows no bounds).
+
+    A rate is called one, or every episode has 0 or 1. Nothing else is cut: the episodes that were
+    played do not bound the mean of all others.
 
     The spread within each seed stands apart. Episodes in which a metric was not reported (NaN) do
     not count; `reported_share` says so. Numbers that nothing is known of are None.
@@ -41,7 +50,7 @@ def summarise(values: Float[np.ndarray, "S episodes"], metric: str) -> dict[str,
         per_seed = np.array([x.mean(dtype=np.float64) if len(x) else np.nan for x in known])
         spread = np.array([x.std(dtype=np.float64) if len(x) else np.nan for x in known])
     mean, low, high = mean_interval(per_seed[count > 0]) if count.any() else (np.nan,) * 3
-    if is_rate(metric):
+    if is_rate(metric) or is_binary(values):
         low, high = np.clip([low, high], 0.0, 1.0).tolist()
     return {
         "mean": none_for_nan(mean),

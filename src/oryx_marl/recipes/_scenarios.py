@@ -33,20 +33,20 @@ def make(scenario: str, training: Training) -> dict[str, Recipe]:
     after, first = ("", "") if is_quick else ("replay", "; make replay first")
     return {
         "replay": Recipe(
-            description=f"some of the {training.steps / 1e6:g} million steps in which Sable learns",
+            description=f"sample of Sable's {training.steps / 1e6:g}-million-step replay",
             run=partial(_record, scenario, training),
             rows=training.rows,
             is_quick=False,
         ),
         "expert": Recipe(
-            description=f"Sable after that training{first}",
+            description=f"final Sable policy{first}",
             run=partial(_act, scenario),
             is_quick=is_quick,
             after=after,
             assets=pretrained[-1:],
         ),
         "snapshots": Recipe(
-            description=f"{CHECKPOINTS} checkpoints of that training, an equal share each{first}",
+            description=f"{CHECKPOINTS} checkpoints of Sable's training, in equal shares{first}",
             run=partial(_mix, scenario),
             rows=training.rows,
             is_quick=is_quick,

@@ -86,7 +86,7 @@ RECIPES = {
         rows=100_000,
     ),
     "expert": Recipe(
-        description="Sable after its training; only solved episodes",
+        description="final Sable policy; only solved episodes",
         run=partial(act, CHECKPOINTS[-1:], 1.0),
         assets=CHECKPOINTS[-1:],
     ),

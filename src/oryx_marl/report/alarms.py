@@ -67,7 +67,7 @@ def _logit(values: Float[np.ndarray, "S lines"]) -> Alarm:
     if worst > HIGHEST_LOGIT:
         text = f"Reached {numbers.one(worst)}, above {limit}: look for illegal logged actions."
         return Alarm(True, text)
-    return Alarm(False, f"Never above {numbers.one(worst)}; rings above {limit}.")
+    return Alarm(False, f"Never above {numbers.one(worst)}; warns above {limit}.")
 
 
 def _sample_size(values: Float[np.ndarray, "S lines"]) -> Alarm:
@@ -77,4 +77,4 @@ def _sample_size(values: Float[np.ndarray, "S lines"]) -> Alarm:
     if last < LOWEST_SHARE:
         return Alarm(True, f"Only {now} at the end, below {limit}: raise the temperature.")
     equal = " Near 1 all rows count alike: plain cloning." if last > HIGHEST_SHARE else ""
-    return Alarm(False, f"{now} at the end; rings below {limit}.{equal}")
+    return Alarm(False, f"{now} at the end; warns below {limit}.{equal}")

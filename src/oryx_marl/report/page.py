@@ -112,8 +112,7 @@ def _why_no_replay(run: RunContents) -> str:
 
 def _curve(run: RunContents, curve: Curve) -> str:
     """Return against updates."""
-    mean, low, high = interval.over_seeds(curve.scores)
-    low, high = (np.clip(side, curve.lowest, curve.highest) for side in (low, high))
+    mean, low, high = interval.over_seeds(curve.scores, curve.is_rate)
     reference = _mean_return(run.dataset) if run.dataset is not None else np.nan
     updates = curve.updates.astype(np.float64)
     metric = "return" if run.summary is None else run.summary.metric
@@ -127,7 +126,7 @@ def _curve(run: RunContents, curve: Curve) -> str:
         keys.append(("level", f"dataset mean {numbers.one(reference)}"))
     text = "Mean return of the evaluation episodes during training."
     if seeds > 1:
-        text += " The band is Student's t over seeds, cut at the lowest and highest episode seen."
+        text += " The band is Student's t over seeds" + (", cut to 0 and 1." * curve.is_rate or ".")
     head = "".join(f'<th scope="col">{name}</th>' for name in ("update", "mean", "95% interval"))
     head += "".join(f'<th scope="col">seed {escape(seed)}</th>' for seed in curve.seeds)
     rows = []
@@ -205,7 +204,7 @@ def _metrics(run: RunContents) -> str:
     )
     text = (
         "Mean over seeds, with the range from the lowest to the highest seed; beside each name "
-        "the last value. Alarms tell when a result should not be trusted."
+        "the last value. Warnings tell when a result should not be trusted."
     )
     return section("Losses", text, grids + glossary.explain([*watched, *rest]))
 
@@ -218,7 +217,7 @@ def _figure(metrics: Metrics, name: str, found: dict[str, alarms.Alarm]) -> str:
     alarm = found.get(name)
     kind, state = "", ""
     if alarm is not None:
-        tag = "alarm" if alarm.rings else "alarm quiet"
+        tag = "warning" if alarm.rings else "OK"
         kind = ' class="rings"' if alarm.rings else ""
         state = f'<p class="state"><span class="tag">{tag}</span> {escape(alarm.text)}</p>'
     label, meaning = glossary.name(name), glossary.meaning(name)

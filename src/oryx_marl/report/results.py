@@ -1,11 +1,7 @@
 """Scores on the page: the headline, the table of results, and the episodes that were held out."""
 
-import dataclasses
 from html import escape
 
-import numpy as np
-
-from oryx_marl.eval import metrics
 from oryx_marl.report import glossary, interval, numbers
 from oryx_marl.report.document import absent, count, section
 from oryx_marl.report.run import RunContents
@@ -24,15 +20,16 @@ def find(run: RunContents) -> tuple[str, Score, str]:
         episodes = numbers.one(run.summary.episodes)
         made = f"{count(seeds, 'seed')} × {episodes} {acting} episodes"
         explained = f"{made} with the {WEIGHTS[weights]}{_over(seeds, score)}."
-        return run.summary.metric, _cut(run, score), explained
+        return run.summary.metric, score, explained
     if run.curve is None:
         return _find_accuracy(run)
     last = run.curve.last
-    mean, low, high = (float(part[0]) for part in interval.over_seeds(last[:, None]))
+    found = interval.over_seeds(last[:, None], run.curve.is_rate)
+    mean, low, high = (float(part[0]) for part in found)
     score = Score(mean, low, high, tuple(last.tolist()), ())
     made = f"{count(len(last), 'seed')} × {count(run.curve.last_episodes, 'episode')}"
     explained = f"{made} of the last evaluation{_over(len(last), score)}."
-    return "mean return", _cut(run, score), explained
+    return "mean return", score, explained
 
 
 def _find_accuracy(run: RunContents) -> tuple[str, Score, str]:
@@ -40,30 +37,16 @@ def _find_accuracy(run: RunContents) -> tuple[str, Score, str]:
     assert run.held_out is not None
     score = run.held_out.action_accuracy
     seeds = len(score.per_seed)
-    baseline = run.held_out.baseline["action_accuracy"]
+    (baseline,) = numbers.together([run.held_out.baseline["action_accuracy"]])
     verdict = run.held_out.verdict
     told = "" if verdict is None else f"The policy is {verdict}. "
     explained = (
         f"Share of the held-out actions that the policy would have chosen too, "
-        f"{run.held_out.counted}; the most frequent action alone reaches {numbers.one(baseline)}. "
+        f"{run.held_out.counted}; the marginal-action baseline reaches {baseline}. "
         f"{told}It is no measure of "
         f"success: the data come from no environment we know{_over(seeds, score)}."
     )
     return glossary.name("action_accuracy"), score, explained
-
-
-def _cut(run: RunContents, score: Score) -> Score:
-    """The interval without what no mean can be: Student's t knows of no bounds."""
-    metric = "return" if run.summary is None else run.summary.metric
-    if metrics.is_rate(metric):
-        bounds = (0.0, 1.0)
-    elif metric.endswith("return") and run.curve is not None:
-        seen = (run.curve.lowest, run.curve.highest, *score.per_seed)
-        bounds = (min(seen), max(seen))
-    else:
-        return score
-    low, high = np.clip([score.low, score.high], *bounds).tolist()
-    return dataclasses.replace(score, low=low, high=high)
 
 
 def _over(seeds: int, score: Score) -> str:
@@ -91,8 +74,7 @@ def show(run: RunContents) -> str:
     head = "".join(f'<th scope="col">{name}</th>' for name in heads)
     chosen = next(iter(summary.scores))
     rows = []
-    for (weights, acting), found in summary.scores.items():
-        score = _cut(run, found)
+    for (weights, acting), score in summary.scores.items():
         mean, low, high = numbers.together([score.mean, score.low, score.high], extra=1)
         between = f"[{low}, {high}]" if score.has_interval else numbers.MISSING
         mark = ' class="chosen"' if (weights, acting) == chosen else ""
@@ -142,18 +124,19 @@ def show_held_out(run: RunContents) -> str:
         return ""
     text = (
         f"{count(found.episodes, 'episode')} ({numbers.one(found.steps)} steps) were not learned "
-        f"from. How well the final weights predict the actions in them, {found.counted}:"
+        f"from. How well the final weights predict their actions, {found.counted}:"
     )
     heads = ("", "policy", "95% interval", "marginal-action baseline")
     head = "".join(f'<th scope="col">{name}</th>' for name in heads)
     rows = []
     scores = {"action_accuracy": found.action_accuracy, "log_likelihood": found.log_likelihood}
     for name, score in scores.items():
-        cells = [numbers.MISSING, numbers.MISSING]
+        known = [] if score is None else [score.mean, score.low, score.high]
+        baseline, *texts = numbers.together([found.baseline[name], *known], extra=1)
+        cells = [numbers.MISSING, numbers.MISSING, baseline]
         if score is not None:
-            mean, low, high = numbers.together([score.mean, score.low, score.high], extra=1)
-            cells = [mean, f"[{low}, {high}]" if score.has_interval else numbers.MISSING]
-        cells.append(numbers.one(found.baseline[name]))
+            mean, low, high = texts
+            cells[:2] = [mean, f"[{low}, {high}]" if score.has_interval else numbers.MISSING]
         row = "".join(f"<td>{cell}</td>" for cell in cells)
         rows.append(f'<tr><th scope="row">{glossary.name(name)}</th>{row}</tr>')
     table = (

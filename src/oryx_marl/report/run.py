@@ -1,6 +1,5 @@
 """What a page shows of a run: its documents as series and curves, read before anything is drawn."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from oryx_marl.errors import OryxError
+from oryx_marl.eval.metrics import is_binary
 from oryx_marl.runs import replay, sealed
 from oryx_marl.runs.documents import (
     DatasetCard,
@@ -36,9 +36,8 @@ class Curve:
     updates: Int[np.ndarray, "evaluations"]
     scores: Float[np.ndarray, "S evaluations"]
     """Mean return of the episodes of one seed at one evaluation; NaN where there was none."""
-    lowest: float
-    """Lowest return of any episode: no mean can be below it."""
-    highest: float
+    is_rate: bool
+    """Whether every episode has a return of 0 or 1."""
     last: Float[np.ndarray, "S"]
     """Mean return of each seed at its last evaluation."""
     last_episodes: int
@@ -129,16 +128,12 @@ def _make_curve(by_seed: dict[str, SeedEvaluations]) -> Curve:
         for update, returns in run.by_update.items():
             scores[row, updates.index(update)] = returns.mean()
     last = [run.by_update[max(run.by_update)] for run in runs]
-    # The absolute metrics belong to the best weights, not the last: they only widen the range.
-    parts = [returns for run in runs for returns in (*run.by_update.values(), run.absolute)]
-    everything = np.concatenate(parts)
-    everything = everything[np.isfinite(everything)]
+    everything = np.concatenate([each for run in runs for each in run.by_update.values()])
     return Curve(
         seeds=tuple(by_seed),
         updates=np.array(updates),
         scores=scores,
-        lowest=float(everything.min(initial=math.inf)),
-        highest=float(everything.max(initial=-math.inf)),
+        is_rate=is_binary(everything),
         last=np.array([returns.mean() for returns in last]),
         last_episodes=min(len(returns) for returns in last),
     )

@@ -68,9 +68,10 @@ class HeldOut(Document):
     @property
     def counted(self) -> str:
         """What the scores are over, in words."""
-        if self.decisions is None:
-            return "over all steps, forced ones too"
-        return f"over {self.decisions:,} decisions; {self.forced or 0:,} forced steps left out"
+        decisions = "all steps, forced ones too,"
+        if self.decisions is not None:
+            decisions = f"{self.decisions:,} decisions (agent-steps with a choice)"
+        return f"scored on {decisions} of {self.episodes:,} held-out episodes"
 
     def to_json(self) -> dict[str, Any]:
         likelihood = self.log_likelihood

@@ -41,7 +41,7 @@ class Options:
 
     time_limit: int | None = None
     """Episodes that end as terminal after so many steps were cut off by the clock: they count as
-    truncated. If not told, of PyMARL's files the longest possible episode; 0: none."""
+    truncated. Unset: of PyMARL's files the longest possible episode; 0: none."""
 
 
 @dataclass(frozen=True)
