@@ -101,7 +101,7 @@ def test_what_does_not_fit_is_refused(
 def test_help_of_a_run_that_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     oryx("train --resume --help")
     shown = capsys.readouterr().out
-    assert "Continue a run with the settings it has" in shown
+    assert "Continue a run with its settings" in shown
     assert "--width" not in shown
     oryx("train oryx --resume --help")
     assert "--width" in capsys.readouterr().out

@@ -104,6 +104,12 @@ def _remarks(stored: dict[str, Any]) -> list[str]:
             "no column is known as the agent, so there is one; else say --agent COLUMN, or --kind "
             "wide if each agent has columns of its own"
         )
+    flags = origin.get("columns", {}).get("terminal", ())
+    if flags and not {"terminal", "time_limit"} & {*origin.get("options", {})}:
+        lines.append(
+            f"{flags[0]} counts as terminal: the task ended there. If it marks time limits, say "
+            f"--truncated {flags[0]}"
+        )
     if count := origin.get("num_files"):
         lines.append(f"{count} files, from {origin['files'][0]} on")
     if count := origin.get("timeouts_not_terminal"):

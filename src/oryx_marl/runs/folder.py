@@ -189,6 +189,8 @@ class Run:
         if path.is_file():
             try:
                 found = artifact.load(path)
+            except UnknownNameError:  # of an algorithm, which the checkpoint needs as well
+                raise
             except OryxError as error:
                 if newest is None:
                     raise

@@ -35,10 +35,31 @@ def test_import(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "imported 3 steps of 1 agents into datasets/depot.vlt/one" in out
     assert "2 actions, 1 features, shared rewards" in out
+    assert "check it: oryx data check depot/one\n" in out
     dataset = catalog.open("depot/one")
     assert (dataset.name, dataset.num_episodes) == ("depot/one", 2)
     assert dataset.origin["imported_from"] == "log.csv"
     assert dataset.origin["kind"] == "table"
+
+
+def test_ends_by_the_clock_are_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+    """A column `done` may hold time-outs: import and check name the flags that say so."""
+    steps = [(episode, step, agent) for episode in range(6) for step in (0, 1) for agent in "ab"]
+    rows = [f"{e},{t},{a},{e + t},{(e + t) % 2},{ord(a) - 97},{t}" for e, t, a in steps]
+    Path("ends.csv").write_text("\n".join([f"{LOG.splitlines()[0]},done", *rows]) + "\n")
+    cli.main(["data", "import", "ends.csv", "depot/ends"])
+    out = capsys.readouterr().out
+    assert "individual rewards (not shared)" in out
+    assert "If it marks time limits, say --truncated done" in out
+    cli.main(["data", "check", "depot/ends"])
+    command = "import again with `--truncated done`, or `--time-limit 2` if only some ends are"
+    assert command in capsys.readouterr().out
+    for name, flags in {"cut": ["--truncated", "done"], "limit": ["--time-limit", "2"]}.items():
+        cli.main(["data", "import", "ends.csv", f"depot/{name}", *flags])
+        found = catalog.open(f"depot/{name}")
+        assert not found.terminals.any()
+        assert found.truncations[1::2].all()
+    assert "counts as terminal" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

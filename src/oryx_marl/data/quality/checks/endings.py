@@ -17,6 +17,7 @@ class Endings:
     def __init__(self, view: View) -> None:
         self.places = Places()
         self._limit = view.spec.episode_limit
+        self._flag = next(iter(view.origin.get("columns", {}).get("terminal", ())), None)
         self._lengths = episode_lengths(view)
         self._ends_terminal = np.zeros(len(self._lengths), bool)
         self._num_terminals = self._num_truncations = 0
@@ -98,6 +99,11 @@ class Endings:
             kind = "terminals at the limit"
         else:
             return
+        if self._flag is not None:  # known of tables alone
+            what += (
+                f"; if this is a time limit, import again with `--truncated {self._flag}`, or "
+                f"`--time-limit {limit}` if only some ends are"
+            )
         place = Place(what, episode, int(lengths[episode]) - 1, column="terminals")
         self.places.add(kind, place, int(timed_out.sum()))
 
