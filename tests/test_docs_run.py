@@ -13,6 +13,7 @@ import env_conformance
 import numpy as np
 import pytest
 from docs_pages import ROOT, blocks, commands, read
+from pettingzoo.test import parallel_api_test
 
 import oryx_marl as oryx
 from oryx_marl import registry
@@ -97,8 +98,29 @@ def test_the_documented_environment_is_learned_in_and_scored(here: Path, meet: b
     assert 0 <= run.score.metrics["arrived"].mean <= 1
 
 
+def test_the_documented_pettingzoo_environment_is_scored_in(
+    here: Path, own_plugins: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "my_env.py").write_text(example("docs/guides/your-environment.md"))
+    env = oryx.Recorder(run((here / "my_env.py").read_text(), "my_env.py")["make"]())
+    parallel_api_test(env, 50)
+    for seed in range(12):
+        env.reset(seed=seed)
+        while env.agents:
+            env.step({agent: env.action_space(agent).sample() for agent in env.agents})
+    env.save("depot/seen")
+    small = {"updates": 2, "seeds": 2, "batch_size": 4, "sequence_length": 4, "log_every": 2}
+    oryx.train("bc", "depot/seen", out="runs/oryx-depot-first", progress=False, **small)
+    shown = commands(read("docs/guides/your-environment.md"))
+    scored = next(each for each in shown if "--plugin" in each)
+    cli.main([*shlex.split(scored), "--episodes", "4", "--workers", "0"])
+    out = capsys.readouterr().out
+    assert "2 seeds x 4 sampled episodes: return" in out
+    assert "delivered 0." in out
+
+
 def test_recording_example_runs(here: Path) -> None:
-    run(example("docs/guides/your-environment.md", 1), "your-environment.md")
+    run(example("docs/guides/your-environment.md", 2), "your-environment.md")
     found = oryx.open("mine/first")
     assert found.num_episodes == 3
     assert found.spec.environment == "tmaze"

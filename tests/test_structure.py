@@ -30,6 +30,7 @@ EXAMPLES = {
         "cli/explore.py",
         "name at least one dataset, such as tmaze/planner-mixed",
     ): "an example in a message for people",
+    ("cli/commands.py", "oryx train oryx tmaze/planner-expert --seeds 3"): "an example in the help",
 }
 """Literals that are allowed elsewhere, and why."""
 

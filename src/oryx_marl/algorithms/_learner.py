@@ -27,7 +27,9 @@ class OfflineConfig:
     sequence_length: int = 20
     """Steps per window."""
     learning_rate: float = 3e-4
+    """Of Adam."""
     max_gradient_norm: float = 10.0
+    """Gradients with a larger norm are scaled down to it."""
 
     def __post_init__(self) -> None:
         require_sane(self)

@@ -39,13 +39,15 @@ class AutoregressiveConfig(OfflineConfig):
     sequence_length: int = 20
     """Steps per window; 2 is the paper's ablation of memory."""
     discount: float = 0.99
+    """γ: how much the next step's value counts."""
     td_lambda: float = 0.9
     """λ of TD(λ) targets: 0 is one step (paper), 1 goes to the end of the window."""
     tau: float = 0.005
-    """Polyak averaging of the target network, at each update."""
+    """Share by which the target network moves to the trained weights at each update."""
     act_with_ema: bool = True
     """Act with the target network, an exponential moving average, not with the newest weights."""
     critic_weight: float = 1.0
+    """Weight of the critic's loss beside the policy's."""
     policy_temperature: float = 0.1
     """α of the policy loss. Low: only the best logged actions have weight. High: cloning."""
     value_temperature: float = 1000.0

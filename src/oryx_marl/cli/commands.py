@@ -46,11 +46,13 @@ DATA = {
     "subsample": Command("oryx_marl.cli.sources", "DataSubsample"),
 }
 PUBLISHED = Command("oryx_marl.cli.bench", "BenchPublished")
+TRAIN_EXAMPLE = "oryx train oryx tmaze/planner-expert --seeds 3"
 GROUPS = {
-    "train": "Train an algorithm on a dataset, such as: oryx train oryx tmaze/planner-expert "
-    "--seeds 3. Continue a run with its settings: oryx train --resume RUN [--updates N]",
+    "train": f"Train an algorithm on a dataset, such as: {TRAIN_EXAMPLE}. Continue a run with its "
+    "settings: oryx train --resume RUN [--updates N]",
     "data": "List, describe, check, make and download datasets.",
-    "bench": "Run the paper's experiments; print published scores.",
+    "bench": "Run suites of the paper's experiments (algorithms by datasets); print published "
+    "scores.",
 }
 MEMBER = {"train": "algorithm", "data": "data command", "bench": "suite"}
 """What one of a group is called."""

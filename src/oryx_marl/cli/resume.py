@@ -16,7 +16,7 @@ from oryx_marl.runs.folder import Run
 
 ROOM = "algorithms"
 FLAG = "--resume"
-KEPT = default_is("as before")
+AS_BEFORE = default_is("as before")
 
 
 @dataclass(frozen=True)
@@ -25,22 +25,22 @@ class Resume:
 
     run_folder: RunFolder
     """Folder of a run that was stopped or killed, or that is to train longer."""
-    updates: Annotated[int | None, KEPT] = None
+    updates: Annotated[int | None, AS_BEFORE] = None
     """Gradient updates per seed in all, if more than before."""
-    steps: Annotated[int | None, KEPT] = None
+    steps: Annotated[int | None, AS_BEFORE] = None
     """The same for an online learner, in environment steps."""
-    data: Annotated[str | None, KEPT] = None
+    data: Annotated[str | None, AS_BEFORE] = None
     """Name or folder of the dataset, where it is not found by the name that the run has noted."""
-    env: Annotated[str | None, KEPT] = None
+    env: Annotated[str | None, AS_BEFORE] = None
     """Environment to score in, if it is one of your own (package.module:make): code is never
     imported because a run says so."""
-    episodes: Annotated[int | None, KEPT] = None
+    episodes: Annotated[int | None, AS_BEFORE] = None
     """Episodes per seed for the final scores."""
-    episodes_while_training: Annotated[int | None, KEPT] = None
+    episodes_while_training: Annotated[int | None, AS_BEFORE] = None
     """Episodes per seed each time the curve gets a point."""
-    replays: Annotated[int | None, KEPT] = None
+    replays: Annotated[int | None, AS_BEFORE] = None
     """Episodes recorded for the page's replay."""
-    continue_on_divergence: Annotated[bool | None, KEPT] = None
+    continue_on_divergence: Annotated[bool | None, AS_BEFORE] = None
     """When a seed diverges, train the others on; it stays as at the last checkpoint."""
 
     def run(self) -> None:
