@@ -10,6 +10,7 @@ import pytest
 import oryx_marl as oryx
 from oryx_marl import api
 from oryx_marl.algorithms import oryx as oryx_algorithm
+from oryx_marl.errors import OryxWarning
 from oryx_marl.runs.documents import Score, Summary
 
 
@@ -93,10 +94,15 @@ def test_from_a_log_to_a_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         oryx.evaluate(run, episodes=2)
     with pytest.raises(oryx.OryxError, match="number of actions: 3 against 7"):
         oryx.evaluate(run, "tmaze", episodes=2)
-    policy = oryx.load(run, greedy=True)
+    policy = oryx.load(run, act="greedy")
     assert policy.act({"a": [1], "b": [1]}) == {"a": 1, "b": 2}
     file = run.folder / "policy" / "last.npz"
-    np.testing.assert_array_equal(oryx.load(file, greedy=True).act([[1], [1]]), [1, 2])
+    np.testing.assert_array_equal(oryx.load(file, act="greedy").act([[1], [1]]), [1, 2])
+    with pytest.warns(OryxWarning, match=r'greedy=True is called act="greedy" now'):
+        assert repr(oryx.load(file, greedy=True)).endswith("greedy)")
+    assert repr(oryx.load(file, act=0.25)).endswith("0.25)")
+    with pytest.raises(oryx.OryxError, match="sampled, greedy or a temperature"):
+        oryx.load(file, act="warm")
     with pytest.raises(oryx.OryxError, match="which"):
         oryx.load(run, which="best")
 
@@ -107,7 +113,7 @@ def test_objects_introduce_themselves(tmp_path: Path) -> None:
         "Dataset('tmaze/planner-mixed', 2 agents, 100,008 steps, 6,017 episodes)"
     )
     fixture = Path(__file__).parent / "fixtures" / "v0.1.0" / "run"
-    player = oryx.load(fixture, seed=1, greedy=True)
+    player = oryx.load(fixture, seed=1, act="greedy")
     assert repr(player) == "Player('oryx', 2 agents, update 4, seed 1 of 2, greedy)"
     score = Score(0.875, 0.5, 1.0, (0.75, 1.0))
     summary = Summary("success rate", 8, {("last", "sampled"): score})

@@ -115,8 +115,8 @@ def test_the_documented_pettingzoo_environment_is_scored_in(
     scored = next(each for each in shown if "--plugin" in each)
     cli.main([*shlex.split(scored), "--episodes", "4", "--workers", "0"])
     out = capsys.readouterr().out
-    assert "2 seeds x 4 sampled episodes: return" in out
-    assert "delivered 0." in out
+    assert "2 seeds x 4 episodes" in out
+    assert {"sampled", "greedy", "return", "delivered"} <= {*out.split()}
 
 
 def test_recording_example_runs(here: Path) -> None:

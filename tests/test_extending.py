@@ -83,7 +83,7 @@ def test_continuous_actions_are_cloned_and_scored(folder: Path, run: oryx.Traine
     greedy = run.summary.scores["last", "greedy"]
     assert greedy.mean > run.score.mean + 0.1
     assert greedy.metrics["near"].mean > 0.9 > run.score.metrics["near"].mean
-    actions = oryx.load(run, greedy=True).act({"left": [0.0, 0.8], "right": [0.5, 0.1]})
+    actions = oryx.load(run, act="greedy").act({"left": [0.0, 0.8], "right": [0.5, 0.1]})
     assert actions["left"] == pytest.approx(np.tanh([1.6]), abs=0.1)
     assert actions["right"] == pytest.approx(np.tanh([-0.8]), abs=0.1)
 
@@ -95,7 +95,7 @@ def test_the_metric_of_an_environment_reaches_page_and_tables(
     assert run.page is not None
     assert ">near<" in run.page.read_text()
     cli.main(["eval", str(run.folder), "--episodes", "8"])
-    assert "\nnear 0." in capsys.readouterr().out
+    assert "near" in capsys.readouterr().out.split()  # the head of a column
     from oryx_marl.cli.train import show
 
     show(run)

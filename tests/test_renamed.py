@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oryx_marl import renamed
-from oryx_marl.cli.main import main
+from oryx_marl.cli.main import main, read
 from oryx_marl.trees import flatten, unflatten
 
 
@@ -28,6 +28,17 @@ def test_flags() -> None:
     assert words == ["train", "oryx", "--td-lambda=0.5", "--continue-on-divergence"]
     assert changed == {"--trace": "--td-lambda", "--keep_going": "--continue-on-divergence"}
     assert renamed.flags(["--trace", "1"], online=True)[0] == ["--gae-lambda", "1"]
+
+
+def test_greedy_is_a_way_to_act() -> None:
+    """At the end of the line: the folder that follows is no second way to act."""
+    given = ["eval", "--greedy", "run", "--episodes", "5", "--json"]
+    words, changed = renamed.flags(given, online=False)
+    assert words == ["eval", "run", "--episodes", "5", "--json", "--act", "greedy"]
+    assert changed == {"--greedy": "--act greedy"}
+    assert (read(words).act, read(words).run_folder) == (("greedy",), Path("run"))
+    words, _ = renamed.flags(["eval", "run", "--no-greedy"], online=False)
+    assert read(words).act == ("sampled",)
 
 
 def test_old_flags_work_with_a_hint(capsys: pytest.CaptureFixture[str]) -> None:

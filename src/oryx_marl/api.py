@@ -2,6 +2,7 @@
 
 import difflib
 import warnings
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from oryx_marl.eval.evaluator import Evaluator
 from oryx_marl.experiment import EvaluationSettings, Experiment, Named
 from oryx_marl.outcomes.scores import STREAMS
 from oryx_marl.parallel import compilation
+from oryx_marl.policy.acting import DEFAULT, SCORED, by_name, from_greedy
 from oryx_marl.policy.player import Player
 from oryx_marl.progress import Report, training_bar
 from oryx_marl.report import page
@@ -62,13 +64,13 @@ class TrainedRun:
 
     @property
     def score(self) -> Score:
-        """The headline: the last weights, acting as they learned to."""
+        """The headline: the last weights, in the first way of acting that was scored."""
         if self.summary is None:
             raise OryxError(
                 f"{self.folder} was scored in no environment; see `held_out`, or score it with "
                 "oryx_marl.evaluate(run, env=...)"
             )
-        return self.summary.scores["last", "sampled"]
+        return next(iter(self.summary.scores.values()))
 
 
 @dataclass(frozen=True)
@@ -79,16 +81,22 @@ class Evaluated:
     """What the environment calls its return."""
     episodes: int
     """Per seed."""
-    greedy: bool
-    score: Score
-    """Of the return; `score.metrics` are what the environment reports besides."""
+    scores: dict[str, Score]
+    """Of the return, by way of acting: `sampled`, `greedy`, or a temperature such as `0.25`."""
     update: int | None
     """Gradient updates of the weights, where they come from a run."""
 
+    @property
+    def score(self) -> Score:
+        """That of the first way of acting; `score.metrics` are what the environment reports."""
+        return next(iter(self.scores.values()))
+
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Plain values: those of the first way of acting, and under `scores` all by name."""
         about = {"metric": self.metric, "update": self.update, "episodes": self.episodes}
-        return {**about, "greedy": self.greedy, **self.score.to_json()}
+        scores = {name: score.to_json() for name, score in self.scores.items()}
+        first = next(iter(self.scores))
+        return {**about, "act": first, **scores[first], "scores": scores}
 
 
 def open(name_or_path: str | Path, root: Path | None = None) -> Dataset:
@@ -268,11 +276,12 @@ def evaluate(
     env: Any = None,
     *,
     episodes: int = 320,
-    greedy: bool = False,
+    act: str | float | Sequence[str | float] = SCORED,
     which: Which = "last",
     stream: int = 0,
     num_envs: int = 16,
     num_workers: int | None = None,
+    greedy: bool | None = None,
 ) -> Evaluated:
     """Scores a run's policy, or that of a policy file, on fresh episodes.
 
@@ -282,12 +291,15 @@ def evaluate(
             function that makes one, or "package.module:make". Default: the environment that the
             data came from.
         episodes: per seed.
-        greedy: always the likeliest action, instead of sampling.
+        act: how the policy acts: "sampled", "greedy", a temperature between them such as 0.25, or
+            several of these, all in the same episodes. Default: sampled and greedy.
         which: the last weights, or those of the best evaluation.
         stream: another number gives other episodes.
         num_envs: environments side by side, where they run outside JAX.
         num_workers: processes for those (default: one per processor; 0: this one).
+        greedy: old name of act="greedy"; it goes with the next release.
     """
+    ways = by_name(act if greedy is None else from_greedy(greedy))
     compilation.use_cache()
     policy = load_policy(_folder(run), which)
     if env is None:
@@ -297,11 +309,14 @@ def evaluate(
         evaluator = Evaluator(policy.algorithm, found, list(policy.seeds))
         weights = jax.tree.map(jnp.asarray, policy.weights)
         number = STREAMS["replay"] + 1 + stream
-        scores = evaluator.evaluate(weights, number, episodes, greedy)
+        played = evaluator.evaluate_each(weights, number, episodes, list(ways.values()))
     finally:
         _close(found)
-    score = Score.from_json(metrics.summarise_scores(scores, found.return_name))
-    return Evaluated(found.return_name, episodes, greedy, score, policy.origin.get("update"))
+    scores = {
+        name: Score.from_json(metrics.summarise_scores(each, found.return_name))
+        for name, each in zip(ways, played, strict=True)
+    }
+    return Evaluated(found.return_name, episodes, scores, policy.origin.get("update"))
 
 
 def load(
@@ -309,8 +324,9 @@ def load(
     *,
     which: Which = "last",
     seed: int | None = None,
-    greedy: bool = False,
+    act: str | float = DEFAULT,
     random_seed: int = 0,
+    greedy: bool | None = None,
 ) -> Player:
     """The trained policy of a run or of a policy file, to act with step by step.
 
@@ -318,11 +334,13 @@ def load(
         run: what `train` returned, the folder of a run, or a policy file.
         which: the last weights, or those of the best evaluation.
         seed: number of the training's seed (default: the first).
-        greedy: always the likeliest action, instead of sampling.
+        act: "sampled", "greedy" (always the likeliest action), or a temperature between them.
         random_seed: the sequence of episodes that are sampled is the same for the same number.
+        greedy: old name of act="greedy"; it goes with the next release.
     """
+    chosen = act if greedy is None else from_greedy(greedy)
     compilation.use_cache()
-    return Player(load_policy(_folder(run), which), seed, greedy, random_seed)
+    return Player(load_policy(_folder(run), which), seed, chosen, random_seed)
 
 
 def list_algorithms() -> list[str]:

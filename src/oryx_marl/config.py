@@ -39,8 +39,12 @@ def from_dict(kind: type[T], values: Mapping[str, Any]) -> T:
     types = typing.get_type_hints(kind)
     if unknown := sorted(set(values) - set(types)):
         raise OryxError(f"unknown settings {', '.join(unknown)}; known: {', '.join(types)}")
-    nested = {
-        name: from_dict(types[name], value) if dataclasses.is_dataclass(types[name]) else value
-        for name, value in values.items()
-    }
-    return kind(**nested)
+    return kind(**{name: _read(types[name], value) for name, value in values.items()})
+
+
+def _read(kind: Any, value: Any) -> Any:
+    """A setting as its type says; JSON has lists for tuples."""
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        return from_dict(kind, value)
+    is_tuple = typing.get_origin(kind) is tuple and isinstance(value, list)
+    return tuple(value) if is_tuple else value

@@ -23,6 +23,9 @@ FLAGS = {
     "--legal": "--action-mask",
     "--present": "--agent-mask",
 }
+ACTING = {"--greedy": ["--act", "greedy"], "--no-greedy": ["--act", "sampled"]}
+"""Flags that became values of another, which takes several: they go to the end of the line, where
+no other word is taken for one of them."""
 OPTIONS = {"legal": "action_mask", "present": "agent_mask"}
 """Of importers, in mappings and in Python."""
 METRICS = {"imitated_share": "valid_label_share"}
@@ -66,10 +69,14 @@ def flags(words: list[str], online: bool) -> tuple[list[str], dict[str, str]]:
     """Arguments of a command line with the flags of today, and those that were renamed."""
     known = FLAGS | ({"--trace": "--gae-lambda"} if online else {})
     found, changed = [], {}
+    last: list[str] = []
     for word in words:
+        if word in ACTING:
+            last, changed[word] = ACTING[word], " ".join(ACTING[word])
+            continue
         flag, *value = word.split("=", 1)
         new = known.get(flag.replace("_", "-"))
         if new is not None:
             changed[flag] = new
         found.append("=".join([new or flag, *value]))
-    return found, changed
+    return [*found, *last], changed

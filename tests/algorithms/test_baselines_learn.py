@@ -71,8 +71,8 @@ def learn(name: str, game: str, **changes: Any) -> tuple[float, float]:
         jnp.zeros(batch, jnp.int32),
     )
     scores = []
-    for greedy in (False, True):
-        policy = algorithm.policy(weights, greedy=greedy)
+    for temperature in (1.0, 0.0):
+        policy = algorithm.policy(weights).at_temperature(temperature)
         step = jax.jit(policy.step)
         _, actions, _ = step(policy.init(batch), observation, jax.random.key(2))
         scores.append(float(PAYOFFS[game][actions[:, 0], actions[:, 1]].mean()))

@@ -213,16 +213,58 @@ def test_the_recurrent_state_is_carried_from_window_to_window(name: str) -> None
     np.testing.assert_allclose(*both(algorithm.policy(weights).init(6)), atol=1e-4)
 
 
-def test_greedy_takes_the_likeliest_legal_action(name: str) -> None:
+def test_temperature_0_takes_the_likeliest_legal_action(name: str) -> None:
+    """Whatever the noise; that of the distribution which training gives for the same actions."""
     algorithm = make(name)
     weights = seed(algorithm.weights(run(name)[0]), 0)
-    observation = seed(sample_windows(data(), jax.random.key(7), 1, 5).observation, 0)
-    policy = algorithm.policy(weights, greedy=True)
+    window = sample_windows(data(), jax.random.key(7), 5, 1)
+    window = window._replace(
+        observation=window.observation._replace(reset=jnp.ones_like(window.observation.reset))
+    )
+    observation = jax.tree.map(lambda x: x[:, 0], window.observation)
+    policy = algorithm.policy(weights).at_temperature(0.0)
     act = jax.jit(policy.step)
     _, first, _ = act(policy.init(5), observation, jax.random.key(0))
     _, again, _ = act(policy.init(5), observation, jax.random.key(1))
     np.testing.assert_array_equal(first, again)
     assert take_action(observation.action_mask, first).all()
+    acted = window._replace(actions=first[:, None])
+    likeliest = jax.jit(lambda: algorithm.distribution(weights, acted)[0].mode())()
+    np.testing.assert_array_equal(first, likeliest[:, 0])
+
+
+def test_draws_at_a_temperature_are_from_the_softmax_of_logits_over_it(name: str) -> None:
+    """How often each agent takes each action, given the actions of the agents before it."""
+    algorithm, batch = make(name), 4_000
+    weights = seed(algorithm.weights(run(name)[0]), 0)
+    window = sample_windows(data(), jax.random.key(7), 1, 1)
+    window = jax.tree.map(lambda x: jnp.broadcast_to(x[:1], (batch, *x.shape[1:])), window)
+    seen = window.observation
+    seen = seen._replace(
+        reset=jnp.ones_like(seen.reset),
+        action_mask=jnp.ones_like(seen.action_mask).at[..., 0].set(False),
+    )
+
+    @jax.jit
+    def draw(temperature: jax.Array) -> tuple[jax.Array, jax.Array]:
+        policy = algorithm.policy(weights).at_temperature(temperature)
+        observation = jax.tree.map(lambda x: x[:, 0], seen)
+        _, actions, _ = policy.step(policy.init(batch), observation, jax.random.key(3))
+        acted = window._replace(observation=seen, actions=actions[:, None])
+        return actions, algorithm.distribution(weights, acted)[0].log_probs[:, 0]
+
+    def count_spreads(temperature: float, taken: np.ndarray, log_probs: np.ndarray) -> float:
+        """Largest gap between counts and expected counts, in standard deviations."""
+        expected = np.asarray(jax.nn.softmax(log_probs / temperature), np.float64)
+        spread = np.sqrt((expected * (1 - expected)).sum(axis=0))
+        return float((np.abs((taken - expected).sum(axis=0)) / np.maximum(spread, 1)).max())
+
+    for temperature in (0.5, 0.1):
+        actions, log_probs = draw(jnp.asarray(temperature))
+        taken = np.asarray(jax.nn.one_hot(actions, ENV.spec.action.size))
+        assert (taken[..., 0] == 0).all()  # under a false mask
+        assert count_spreads(temperature, taken, log_probs) < 4.5
+    assert count_spreads(1.0, taken, log_probs) > 9  # were it not scaled at all
 
 
 def test_saved_and_loaded_weights_are_equal(name: str, tmp_path: Path) -> None:

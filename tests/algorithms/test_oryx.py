@@ -303,8 +303,8 @@ def test_only_legal_actions_are_taken() -> None:
     action_mask = rng.random((500, 2, 3)) < 0.5
     action_mask[..., 1] |= ~action_mask.any(axis=-1)
     seen = observations(500)._replace(action_mask=jnp.asarray(action_mask))
-    for greedy in (False, True):
-        policy = learner.policy(network, greedy=greedy)
+    for temperature in (0.0, 0.25, 1.0, 1000.0):
+        policy = learner.policy(network).at_temperature(temperature)
         _, actions, _ = policy.step(policy.init(500), seen, jax.random.key(1))
         assert np.take_along_axis(action_mask, np.asarray(actions)[..., None], -1).all()
 

@@ -82,6 +82,9 @@ def test_a_run_leaves_everything_behind(finished: Path, cache: dict[str, str]) -
     scores = json.loads(done.stdout)
     assert scores["update"] == 60
     assert len(scores["per_seed"]) == 2
+    assert list(scores["scores"]) == ["sampled", "greedy"]
+    assert scores["scores"]["sampled"]["mean"] == scores["mean"]
+    assert scores["act"] == "sampled"
 
 
 def start(arguments: list[str], folder: Path, cache: dict[str, str]) -> subprocess.Popen:
@@ -224,6 +227,12 @@ ON_EXPERT = "train oryx tmaze/planner-expert"
         ("demo --updates 0", "updates must be at least 1, got 0"),
         ("eval runs/none --episodes 0", "episodes must be at least 1, got 0"),
         ("eval runs/none --stream -1", "stream must not be negative, got -1"),
+        ("eval runs/none --act -0.5", "act must be sampled, greedy or a temperature from 0"),
+        ("eval runs/none --act sampled nan", "or a temperature from 0 (greedy) to 1000, such as"),
+        ("eval runs/none --act warm", "{sampled,greedy}|FLOAT"),
+        ("eval runs/none --act", "name at least one way of acting"),
+        (f"{ON_EXPERT} --act 0.5 -1", "act must be sampled, greedy or a temperature from 0"),
+        ("data make tmaze/planner-mixed --act greedy", "--act goes with --env"),
         ("data make tmaze/planner-mixed --rows -5", "rows must be at least 1, got -5"),
         ("data make tmaze/nonsense", "there is no recipe for 'tmaze/nonsense'"),
         ("data make tmaze/planer-mixed", "did you mean tmaze/planner-mixed"),

@@ -120,10 +120,28 @@ def test_any_policy_in_any_environment(
     origin = made.origin
     assert origin["command"] == f"oryx {make} --plugin walk.py"
     sha256 = artifact.load(walk / "2.npz").sha256
-    assert origin["policies"] == [{"seed": 0, "run": "2.npz", "sha256": sha256}]
+    assert origin["policies"] == [{"seed": 0, "run": "2.npz", "act": "sampled", "sha256": sha256}]
     assert (origin["seed"], origin["environment"], origin["environment_version"]) == (5, "walk", 3)
     oryx(make, 1)
     assert "is there already" in capsys.readouterr().err
+
+
+def test_a_policy_is_recorded_as_it_is_told_to_act(
+    walk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Greedy, every episode of this game is the same; sampled they differ."""
+    monkeypatch.chdir(walk)
+    make = "data make walk/greedy --env walk --policy 2.npz --rows 50 --seed 5 --act greedy"
+    oryx(f"{make} --plugin walk.py")
+    made = catalog.open("walk/greedy")
+    assert made.origin["command"] == f"oryx {make} --plugin walk.py"
+    assert made.origin["policies"][0]["act"] == "greedy"
+    episodes = made.actions.reshape(13, -1)
+    assert (episodes == episodes[0]).all()
+    oryx("data make walk/drawn --env walk --policy 2.npz --rows 50 --seed 5 --act 0.5")
+    assert len(np.unique(catalog.open("walk/drawn").actions.reshape(13, -1), axis=0)) > 3
+    oryx("data make walk/x --env walk --policy 2.npz --act -1", 2)
+    assert "act must be sampled, greedy or a temperature" in capsys.readouterr().err
 
 
 def test_a_function_that_makes_an_environment_is_named(

@@ -9,6 +9,7 @@ from oryx_marl.eval.metrics import (
     mean_interval,
     summarise,
     summarise_scores,
+    summarise_worst,
 )
 
 
@@ -104,3 +105,31 @@ def test_episodes_that_do_not_report_do_not_count() -> None:
     assert 0 <= success["low"] <= success["high"] <= 1
     unknown = summarise(np.full((2, 3), np.nan), "success rate")
     assert (unknown["mean"], unknown["low"], unknown["per_seed"]) == (None, None, [None, None])
+
+
+def test_the_worst_tenth_by_hand() -> None:
+    """Of 20 episodes two, of 21 three: 0 and 1 are 0.5 on average, 0, 1 and 2 are 1."""
+    shuffled = np.random.default_rng(0).permutation(20).astype(np.float32)
+    found = summarise_worst(np.stack([shuffled, shuffled + 10]), "return")
+    assert found["per_seed"] == [0.5, 10.5]
+    assert found["mean"] == 5.5
+    assert found["high"] - found["mean"] == pytest.approx(12.7062 * 5, rel=1e-4)
+    more = np.random.default_rng(0).permutation(21).astype(np.float32)
+    assert summarise_worst(more[None], "return")["per_seed"] == [1.0]
+    assert summarise_worst(np.array([[3.0]]), "return")["mean"] == 3  # the only one
+    assert summarise_worst(np.arange(30.0)[None], "return")["mean"] == 1  # three, not four
+
+
+def test_the_worst_tenth_of_a_rate_stays_between_0_and_1() -> None:
+    solved = np.ones((3, 40), np.float32)
+    solved[0, :2] = 0
+    found = summarise_worst(solved, "success rate")
+    assert found["per_seed"] == [0.5, 1.0, 1.0]
+    assert found["high"] == 1.0
+
+
+def test_scores_have_the_worst_tenth_and_lengths_beside_them() -> None:
+    found = summarise_scores(SCORES, "return")
+    assert found["worst_tenth"]["per_seed"] == [1.0, 3.0]
+    assert found["length"]["mean"] == 5
+    assert found["length"]["per_seed"] == [5.0, 5.0]

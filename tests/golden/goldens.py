@@ -153,6 +153,6 @@ def play(scenario: str, path: str) -> dict[str, np.ndarray]:
     evaluator = Evaluator(kept.algorithm, env, SEEDS[:1])
     return {
         "returns": evaluator.evaluate(stacked, 0, 32)["return"],
-        "greedy": evaluator.evaluate(stacked, 0, 32, greedy=True)["return"],
+        "greedy": evaluator.evaluate(stacked, 0, 32, temperature=0.0)["return"],
         **{name: arrays[name] for name in ("actions", "rewards", "terminals", "episode_starts")},
     }

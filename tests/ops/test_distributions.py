@@ -100,3 +100,44 @@ def test_agreement_in_a_box_is_a_twentieth_of_its_width() -> None:
     near = policy.mode() + jnp.array([0.09, 0.19])
     assert policy.agrees(near).all()
     assert not policy.agrees(near + jnp.array([0.02, 0.0])).any()
+
+
+def test_without_noise_a_draw_is_the_mode() -> None:
+    """Exactly, also of equal logits (the first), and never under a false mask."""
+    rng = np.random.default_rng(0)
+    logits = jnp.asarray(rng.integers(0, 3, (500, 4)), jnp.float32)  # many ties
+    mask = rng.random((500, 4)) < 0.5
+    policy = categorical(logits, jnp.asarray(mask))
+    drawn = np.asarray(policy.sample(0.0 * jax.random.gumbel(jax.random.key(0), (500, 4))))
+    np.testing.assert_array_equal(drawn, policy.mode())
+    some = mask.any(axis=1)
+    assert 0 < some.sum() < 500
+    assert mask[some, drawn[some]].all()
+    best = np.where(mask, logits, -1).argmax(axis=1)
+    np.testing.assert_array_equal(drawn[some], best[some])  # by hand: the first of equals
+    normal = make_normal()
+    noise = 0.0 * jax.random.normal(jax.random.key(0), normal.mean.shape)
+    np.testing.assert_array_equal(normal.sample(noise), normal.mode())
+
+
+def test_scaled_noise_draws_at_a_temperature() -> None:
+    """Odds of 1 : 2 : 4 are 1 : 4 : 16 at temperature ½, and a forbidden action stays at 0."""
+    shape = (40_000, 4)
+    logits = jnp.broadcast_to(jnp.log(jnp.array([1.0, 2.0, 4.0, 100.0])), shape)
+    policy = categorical(logits, jnp.broadcast_to(jnp.arange(4) < 3, shape))
+    drawn = policy.sample(0.5 * jax.random.gumbel(jax.random.key(1), shape))
+    shares = np.bincount(np.asarray(drawn), minlength=4) / shape[0]
+    np.testing.assert_allclose(shares, np.array([1, 4, 16, 0]) / 21, atol=0.01)
+    hot = policy.sample(1000.0 * jax.random.gumbel(jax.random.key(1), shape))
+    shares = np.bincount(np.asarray(hot), minlength=4) / shape[0]
+    np.testing.assert_allclose(shares, np.array([1, 1, 1, 0]) / 3, atol=0.01)
+
+
+def test_scaled_noise_narrows_a_squashed_normal() -> None:
+    """Before it is squashed: mean 0.3 and -0.5, standard deviation ½ of 0.5 and 1.2."""
+    normal = make_normal()
+    noise = jax.random.normal(jax.random.key(2), (20_000, 2))
+    drawn = np.asarray(normal.sample(0.5 * noise), np.float64)
+    x = np.arctanh(np.clip((drawn - [0, 2]) / [1, 2], -1 + 1e-9, 1 - 1e-9))
+    np.testing.assert_allclose(x.mean(axis=0), [0.3, -0.5], atol=0.02)
+    np.testing.assert_allclose(x.std(axis=0), [0.25, 0.6], atol=0.02)

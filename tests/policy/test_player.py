@@ -49,10 +49,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_acts_on_new_observations(run: Path) -> None:
-    player = oryx_marl.load(run, greedy=True)
+    player = oryx_marl.load(run, act="greedy")
     assert player.act([[0, 1, 0, 0], [0, 0, 1]]).tolist() == [1, 2]
     assert player.act({"truck": [1, 0, 0, 0], "crane": [0, 1, 0]}) == {"truck": 0, "crane": 1}
-    other = oryx_marl.load(run, greedy=True, seed=1)
+    other = oryx_marl.load(run, act="greedy", seed=1)
     assert other.act([[0, 1, 0, 0], [0, 0, 1]]).tolist() == [1, 2]
 
 
@@ -92,7 +92,7 @@ def test_a_random_seed_gives_the_same_sequence_of_episodes(run: Path) -> None:
 
 def test_reset_forgets_what_was_seen(run: Path) -> None:
     """A greedy policy does the same in every episode, whatever came before."""
-    player = oryx_marl.load(run, greedy=True)
+    player = oryx_marl.load(run, act="greedy")
     first, again = play(player, 2)
     assert first == again
 

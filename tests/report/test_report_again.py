@@ -1,5 +1,6 @@
 """The command a page shows."""
 
+import json
 import shlex
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,17 @@ def test_what_is_not_the_default_is_a_flag() -> None:
         "oryx train oryx tmaze/expert --updates 70 --seeds 1 --first-seed 5 --log-every 10 "
         "--drop-invalid --learning-rate 0.001 --no-memory"
     )
+
+
+def test_ways_of_acting_are_words_of_one_flag() -> None:
+    """As config.json has them: lists."""
+    values = describe(oryx.Config(), TrainSettings(updates=7, seeds=2))
+    usual = json.loads(json.dumps(configs.to_dict(EvaluationSettings())))
+    assert "--act" not in again.command({**values, "evaluation": usual})
+    other = {**usual, "act": ["sampled", 0.25]}
+    assert again.command({**values, "evaluation": other}).endswith("--act sampled 0.25")
+    assert configs.from_dict(EvaluationSettings, usual) == EvaluationSettings()
+    assert configs.from_dict(EvaluationSettings, other).act == ("sampled", 0.25)
 
 
 def test_names_are_quoted() -> None:

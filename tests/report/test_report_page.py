@@ -202,6 +202,31 @@ def test_intervals_are_those_of_the_summary(tmp_path: Path) -> None:
     assert '<td class="between">[0.000, 1.000]</td>' in text
 
 
+def test_every_way_of_acting_has_its_worst_tenth_and_length(tmp_path: Path) -> None:
+    put_run(tmp_path)
+    old = page.write(tmp_path).read_text(encoding="utf-8")
+    assert "worst tenth" not in old  # of a run that does not know it
+    assert "actions sampled: not chosen" in old
+    whole = score(0.5, 0.4, 0.6) | {
+        "worst_tenth": score(0.123, 0.1, 0.2),
+        "length": score(17.0, 16.0, 18.0),
+    }
+    ways = {"0.25": whole, "<b>": score(0.25, 0.2, 0.3)}
+    put(tmp_path, "summary.json", {"metric": "return", "episodes": 9, "last": ways})
+    config = json.loads((tmp_path / "config.json").read_text())
+    put(tmp_path, "config.json", config | {"evaluation": {"act": [0.25, "greedy"]}})
+    text = page.write(tmp_path).read_text(encoding="utf-8")
+    heads = text[text.index('<table class="results">') :]
+    assert '<th scope="col">worst tenth</th><th scope="col">episode length</th>' in heads
+    assert '<td class="acting">0.25</td>' in text
+    assert "<td>0.123 [0.100, 0.200]</td><td>17.00 [16.00, 18.00]</td>" in text
+    assert '<td class="acting">&lt;b&gt;</td>' in text
+    assert "<td>–</td><td>–</td>" in text
+    assert "CVaR at 10%" in text
+    assert "9 episodes at temperature 0.25" in text
+    assert "actions drawn at temperature 0.25: not chosen" in text
+
+
 def test_a_curve_is_cut_only_where_its_episodes_are_0_or_1(tmp_path: Path) -> None:
     put_run(tmp_path)
     (tmp_path / "summary.json").unlink()

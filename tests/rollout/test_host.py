@@ -136,10 +136,10 @@ class Seeker(Algorithm):
     config, batch_parts, needs_returns_to_go = None, None, False
     batch_size = sequence_length = 1
 
-    def policy(self, weights: jax.Array, greedy: bool = False) -> Policy:
+    def policy(self, weights: jax.Array) -> Policy:
         def act(carry: Any, observation: Observation, noise: jax.Array) -> Any:
             way = (observation.features[..., 1] - observation.features[..., 0]) / toy_parallel.REACH
-            chosen = weights * way + (0.0 if greedy else 0.3) * noise
+            chosen = weights * way + 0.3 * noise
             return carry, jnp.clip(chosen, -1, 1)[..., None], None
 
         return Policy(lambda batch: (), act, lambda key, batch: jax.random.normal(key, (batch, 2)))
@@ -150,9 +150,12 @@ def test_the_same_game_in_and_outside_jax_scores_the_same() -> None:
     weights, episodes = jnp.array([1.0, 0.0]), 300
     inside = Evaluator(Seeker(), toy_envs.make(), [0, 1])
     outside = Evaluator(Seeker(), ParallelEnvs(toy_parallel.parallel_env, 16), [0, 1])
-    for greedy in (True, False):
-        one = inside.evaluate(weights, 0, episodes, greedy)
-        other = outside.evaluate(weights, 0, episodes, greedy)
+    temperatures = (0.0, 0.5, 1.0)
+    for one, other in zip(
+        inside.evaluate_each(weights, 0, episodes, temperatures),
+        outside.evaluate_each(weights, 0, episodes, temperatures),
+        strict=True,
+    ):
         assert {*one} == {*other} == {"return", "length", "near"}
         for scores in (one, other):
             assert all(values.shape == (2, episodes) for values in scores.values())
@@ -161,7 +164,7 @@ def test_the_same_game_in_and_outside_jax_scores_the_same() -> None:
             error = np.hypot(one[name].std(axis=1), other[name].std(axis=1)) / np.sqrt(episodes)
             gap = np.abs(one[name].mean(axis=1) - other[name].mean(axis=1))
             assert (gap <= 4 * error + 1e-6).all(), (name, gap, error)
-    greedy_scores = outside.evaluate(weights, 0, 20, greedy=True)
+    greedy_scores = outside.evaluate(weights, 0, 20, temperature=0.0)
     assert (greedy_scores["near"][0] == 1).all()
     assert greedy_scores["near"][1].mean() < 0.5
 
@@ -194,7 +197,7 @@ def test_our_own_environment_there_and_back(learner: tuple[sable.SablePPO, Any])
     env = ParallelEnvs(lambda: to_pettingzoo("tmaze"), 3)
     assert not TMaze().spec.misfits(env.spec)
     assert env.spec.state_size == TMaze().spec.state_size
-    policy = host.compile_policy(algorithm, weights, greedy=True)
+    policy = host.compile_policy(algorithm, weights, temperature=0.0)
     found = host.play(env, policy, KEY, 5)
 
     game = to_pettingzoo("tmaze")

@@ -29,6 +29,8 @@ from oryx_marl.types import ActionSpace, Spec
 
 BASELINE = {"action_accuracy": 0.2, "log_likelihood": -1.5}
 SCORE = Score(0.5, 0.25, 0.75, (0.4, 0.6), (0.1, 0.2))
+WORST = Score(0.1, 0.0, 0.2, (0.05, 0.15))
+WHOLE = Score(0.5, 0.25, 0.75, (0.4, 0.6), (0.1, 0.2), {}, WORST, Score(9.0, 8.0, 10.0, (8.5, 9.5)))
 WON = Score(0.25, float("nan"), float("nan"), (0.25,))
 STEPS = {"step_0": {"step_count": 10, "elapsed_time": 1.0, "return": [1.0, 2.0]}}
 CONFIG = {
@@ -45,6 +47,7 @@ DOCUMENTS: list[Document] = [
     RunConfig.from_json(CONFIG),
     SpecDocument(Spec("", ("a", "b"), (3, 2), ActionSpace("box", 1, (-1.0,), (1.0,)))),
     Summary("success rate", 32, {("last", "sampled"): SCORE, ("best", "greedy"): SCORE}),
+    Summary("return", 32, {("last", "0.25"): WHOLE, ("last", "greedy"): SCORE}),
     HeldOut(4, 40, SCORE, None, BASELINE, rest={"more": [1]}),
     HeldOut(4, 40, SCORE, SCORE, BASELINE, 60, 20),
     DatasetCard("depot/first", {"mean": None}, rest={"quantiles": {"0.5": 1}}),
@@ -224,3 +227,19 @@ def test_the_verdict_goes_by_log_likelihood_where_there_is_one(
     assert (found.verdict or "").startswith(begins or "")
     assert (found.verdict is None) == (begins is None)
     assert begins is None or "observations are those" in str(found.verdict)
+
+
+def test_ways_of_acting_keep_their_order_as_the_first_is_the_headline() -> None:
+    ways = ("greedy", "0.25", "sampled")
+    summary = Summary("return", 8, {("last", way): SCORE for way in ways})
+    found = Summary.from_json(json.loads(json.dumps(summary.to_json())))
+    assert [acting for _, acting in found.scores] == list(ways)
+
+
+def test_a_score_of_an_older_run_has_no_worst_tenth() -> None:
+    found = Score.from_json({"mean": 1.0, "low": None, "high": None, "per_seed": [1.0]})
+    assert found.worst_tenth is None
+    assert found.length is None
+    assert "worst_tenth" not in found.to_json()
+    assert WHOLE.to_json()["worst_tenth"]["mean"] == 0.1
+    assert WHOLE.to_json()["length"]["per_seed"] == [8.5, 9.5]

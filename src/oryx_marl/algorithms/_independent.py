@@ -47,7 +47,7 @@ class IndependentLearner(OfflineLearner):
         outputs = jnp.moveaxis(outputs, 0, 1)
         return family(self.spec.action).distribution(outputs, seen.action_mask), carry
 
-    def policy(self, weights: Any, greedy: bool = False) -> Policy:
+    def policy(self, weights: Any) -> Policy:
         network, actions = self.actor(weights), family(self.spec.action)
 
         def init(batch: int) -> Array:
@@ -60,7 +60,7 @@ class IndependentLearner(OfflineLearner):
             """Actions, and the distribution they come from."""
             carry, outputs = jax.vmap(network.step)(carry, observation)
             found = actions.distribution(outputs, observation.action_mask)
-            return carry, found.mode() if greedy else found.sample(noise), found
+            return carry, found.sample(noise), found
 
         return Policy(init, act, draw_for_all(actions.draw_noise, self.spec.num_agents))
 

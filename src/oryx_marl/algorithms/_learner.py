@@ -78,7 +78,7 @@ class OfflineLearner(abc.ABC):
         """What the pass of training says of every action."""
 
     @abc.abstractmethod
-    def policy(self, weights: Any, greedy: bool = False) -> Policy:
+    def policy(self, weights: Any) -> Policy:
         """How weights act."""
 
     def move_target(self, network: Any, target: Any, count: Int[Array, ""]) -> Any:

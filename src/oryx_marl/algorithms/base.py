@@ -24,7 +24,8 @@ class Policy(NamedTuple):
     """`init(batch) -> carry`."""
     act: Callable[[Carry, Observation, jax.Array], tuple[Carry, jax.Array, Any]]
     """`act(carry, observation [B, ...], noise [B, N, A]) -> (carry, actions, info)`: no randomness
-    but the noise, so that an exported policy can take it as an input."""
+    but the noise, so that an exported policy can take it as an input. Without noise (zeros) it
+    takes the likeliest actions; `Distribution.sample` does."""
     draw_noise: Callable[[jax.Array, int], jax.Array]
     """`draw_noise(key, batch) -> noise [B, N, A]`."""
 
@@ -34,6 +35,19 @@ class Policy(NamedTuple):
         """Carry, actions [B, N] or [B, N, A], and what the policy says of them."""
         noise = self.draw_noise(key, len(observation.reset))
         return self.act(carry, observation, noise)
+
+    def at_temperature(self, temperature: float | jax.Array) -> "Policy":
+        """The policy that acts with so much of the noise: 1 samples, 0 is greedy.
+
+        Discrete actions are then drawn from softmax(logits / temperature), as the largest of
+        logits / τ + noise is that of logits + τ · noise; a Normal's standard deviation is scaled.
+        `info` still describes the policy at temperature 1.
+        """
+
+        def draw_noise(key: jax.Array, batch: int) -> jax.Array:
+            return temperature * self.draw_noise(key, batch)
+
+        return self._replace(draw_noise=draw_noise)
 
 
 @runtime_checkable
@@ -105,6 +119,6 @@ class Algorithm(Protocol):
         """
         ...
 
-    def policy(self, weights: Weights, greedy: bool = False) -> Policy:
-        """How weights act: sampled, or the likeliest action always."""
+    def policy(self, weights: Weights) -> Policy:
+        """How weights act; `Policy.at_temperature` makes it greedier."""
         ...

@@ -148,7 +148,7 @@ class MADT(OfflineLearner):
         after = after._replace(remaining=after.remaining - window.rewards[:, -1])
         return found, None if carry is None else after
 
-    def policy(self, weights: Weights, greedy: bool = False) -> Policy:
+    def policy(self, weights: Weights) -> Policy:
         kind = family(self.spec.action)
 
         def init(batch: int) -> ContextState:
@@ -159,7 +159,7 @@ class MADT(OfflineLearner):
             """Actions, and the distribution they come from."""
             carry, outputs = jax.vmap(lambda *args: _consider(weights, *args))(carry, observation)
             found = kind.distribution(outputs, observation.action_mask)
-            actions = found.mode() if greedy else found.sample(noise)
+            actions = found.sample(noise)
             return jax.vmap(_note)(carry, actions), actions, found
 
         return Policy(init, act, draw_for_all(kind.draw_noise, self.spec.num_agents))

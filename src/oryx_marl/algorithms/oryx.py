@@ -194,12 +194,12 @@ class Oryx(OfflineLearner):
         q = network.q_head(features)
         return config.icq.objective.acting(policy, q, mask, config.policy_temperature)
 
-    def policy(self, weights: Network, greedy: bool = False) -> Policy:
+    def policy(self, weights: Network) -> Policy:
         network, config = weights, self.config
 
         def choose(features: Array, mask: Array, noise: Array) -> tuple[Array, Distribution]:
             found = self._acting(network, features, mask)
-            return found.mode() if greedy else found.sample(noise), found
+            return found.sample(noise), found
 
         def act(carry: Any, observation: Observation, noise: Array) -> tuple[Any, Array, Any]:
             """Actions, and the distributions they come from."""

@@ -287,13 +287,13 @@ class SablePPO:
         head = weights.policy_head
         return head.distribution(head(features), observation.action_mask), carry
 
-    def policy(self, weights: Network, greedy: bool = False) -> Policy:
+    def policy(self, weights: Network) -> Policy:
         network = weights
 
         def choose(features: Array, mask: Array, noise: Array) -> tuple[Array, Array]:
             head = network.policy_head
             found = head.distribution(head(features), mask)
-            action = found.mode() if greedy else found.sample(noise)
+            action = found.sample(noise)
             return action, found.log_prob(action)
 
         def act(

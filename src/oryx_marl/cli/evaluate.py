@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from oryx_marl import api
-from oryx_marl.cli.console import RunFolder, default_is, print_json, say
-from oryx_marl.cli.scores import interval
+from oryx_marl.cli.console import RunFolder, console, default_is, print_json, say
+from oryx_marl.cli.scores import make_table
 from oryx_marl.errors import OryxError
+from oryx_marl.policy.acting import SCORED, Act, by_name
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,9 @@ class Eval:
     PettingZoo parallel environment or one of ours."""
     episodes: int = 320
     """Episodes per seed."""
-    greedy: bool = False
-    """Always take the likeliest action, instead of sampling."""
+    act: tuple[Act, ...] = SCORED
+    """How the policy acts: sampled, greedy, or a temperature between them such as 0.25; of several
+    each plays the same episodes."""
     which: Literal["last", "best"] = "last"
     """The last weights, or those of the best evaluation while training."""
     stream: int = 0
@@ -39,13 +41,14 @@ class Eval:
                 raise OryxError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.stream < 0:
             raise OryxError(f"stream must not be negative, got {self.stream}")
+        by_name(self.act)  # refuses what is no way of acting
 
     def run(self) -> None:
         found = api.evaluate(
             self.run_folder,
             self.env,
             episodes=self.episodes,
-            greedy=self.greedy,
+            act=self.act,
             which=self.which,
             stream=self.stream,
             num_envs=self.num_envs,
@@ -54,11 +57,7 @@ class Eval:
         if self.json:
             print_json(found.to_json())
             return
-        acting = "greedy" if self.greedy else "sampled"
         update = "" if found.update is None else f"update {found.update:,}, "
-        say(
-            f"{update}{len(found.score.per_seed)} seeds x {self.episodes} {acting} episodes: "
-            f"{found.metric} {interval(found.score)}"
-        )
-        for name, score in found.score.metrics.items():
-            say(f"{name} {interval(score)}")
+        say(f"{update}{len(found.score.per_seed)} seeds x {self.episodes} episodes")
+        scores = {(name,): score for name, score in found.scores.items()}
+        console.print(make_table(("acting",), scores, found.metric))

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from rich.table import Table
 
@@ -14,6 +14,7 @@ from oryx_marl.data import stats
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.errors import OryxError
 from oryx_marl.parallel import compilation
+from oryx_marl.policy.acting import DEFAULT, Act, temperature_of
 from oryx_marl.progress import training_bar
 
 
@@ -37,12 +38,17 @@ class DataMake:
     package."""
     env: str | None = None
     """Environment to roll out --policy in, without a recipe: its name, or package.module:make."""
+    act: Act = DEFAULT
+    """How --policy acts with --env: sampled, greedy, or a temperature between them."""
 
     def __post_init__(self) -> None:
         if self.rows is not None and self.rows < 1:
             raise OryxError(f"rows must be at least 1, got {self.rows}")
+        temperature_of(self.act)  # refuses what is none
         if self.env is None:
             recipes.require(self.name)
+            if self.act != DEFAULT:
+                raise OryxError("a recipe says how its policies act; --act goes with --env")
         elif self.policy is None:
             raise OryxError(f"say who acts in {self.env}: --policy RUN, or a policy file (.npz)")
         elif self.resume:
@@ -73,8 +79,10 @@ class DataMake:
     def _roll_out(self, env: str) -> Path:
         assert self.policy is not None
         asked = {"rows": self.rows, "seed": self.seed}
-        given = {name: value for name, value in asked.items() if value is not None}
-        return recipes.make_from_policy(self.name, env, self.policy, self.root, tell=_tell, **given)
+        given: Any = {name: value for name, value in asked.items() if value is not None}
+        return recipes.make_from_policy(
+            self.name, env, self.policy, self.root, tell=_tell, act=self.act, **given
+        )
 
 
 def _tell(message: str) -> None:

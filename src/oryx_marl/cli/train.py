@@ -16,7 +16,7 @@ from oryx_marl.algorithms import oryx
 from oryx_marl.api import TrainedRun
 from oryx_marl.bench import settings
 from oryx_marl.cli.console import DatasetName, console, default_is, errors, say
-from oryx_marl.cli.scores import interval, per_seed
+from oryx_marl.cli.scores import interval, make_table
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.quality import screen as check
 from oryx_marl.envs import base
@@ -51,13 +51,7 @@ def show(run: TrainedRun) -> None:
 
 def _show_scores(summary: Summary) -> None:
     """The scores by weights and way of acting, and what the environment reports besides."""
-    names = list(next(iter(summary.scores.values())).metrics)
-    heads = [f"{name} \\[95% over seeds]" for name in (summary.metric, *names)]
-    table = Table("weights", "acting", *heads, "per seed")
-    for (which, acting), score in summary.scores.items():
-        cells = [interval(each) for each in (score, *(score.metrics[name] for name in names))]
-        table.add_row(which, acting, *map(Text, cells), per_seed(score.per_seed))
-    console.print(table)
+    console.print(make_table(("weights", "acting"), summary.scores, summary.metric))
 
 
 def _show_held_out(found: HeldOut) -> None:

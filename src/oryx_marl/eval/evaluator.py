@@ -1,12 +1,13 @@
 """Scores of all seeds' weights in an environment."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Shaped
+from jaxtyping import Float, Shaped
 
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.envs.base import Env, HostEnv, is_host, require_jax
@@ -35,24 +36,54 @@ class Evaluator:
             jnp.array(seeds)
         )
 
-    def evaluate(self, weights: Any, stream: int, episodes: int, greedy: bool = False) -> Scores:
+    def evaluate(
+        self, weights: Any, stream: int, episodes: int, temperature: float = 1.0
+    ) -> Scores:
         """Scores of whole episodes; another `stream` number means fresh episodes."""
+        return self.evaluate_each(weights, stream, episodes, (temperature,))[0]
+
+    def evaluate_each(
+        self, weights: Any, stream: int, episodes: int, temperatures: Sequence[float]
+    ) -> list[Scores]:
+        """Scores of acting at each temperature (1: sampled, 0: greedy), in the same episodes.
+
+        Episodes begin alike and chance in the environment is the same at every temperature. In a
+        JAX environment all of them are one compiled call, one temperature after another.
+        """
         if episodes < 1:
             raise OryxError(f"scores need at least 1 episode, not {episodes}")
         if is_host(self.env):
-            return self._evaluate_on_host(weights, stream, episodes, greedy)
+            return [
+                self._evaluate_on_host(weights, stream, episodes, temperature)
+                for temperature in temperatures
+            ]
         env = require_jax(self.env, "compiled evaluation")
-        found = _play(
-            self.algorithm, env, episodes, greedy, weights, self._keys, jnp.asarray(stream)
+        found = by_name(
+            fetch(
+                _play(
+                    self.algorithm,
+                    env,
+                    episodes,
+                    weights,
+                    self._keys,
+                    jnp.asarray(stream),
+                    jnp.asarray(temperatures, jnp.float32),
+                )
+            )
         )
-        return by_name(fetch(found))
+        return [
+            {name: values[:, place] for name, values in found.items()}
+            for place in range(len(temperatures))
+        ]
 
-    def _evaluate_on_host(self, weights: Any, stream: int, episodes: int, greedy: bool) -> Scores:
+    def _evaluate_on_host(
+        self, weights: Any, stream: int, episodes: int, temperature: float
+    ) -> Scores:
         assert is_host(self.env)
         weights, found = fetch(weights), []
         for index, seed_key in enumerate(self._keys):
             own = jax.tree.map(lambda x, i=index: jnp.asarray(x[i]), weights)
-            policy = host.compile_policy(self.algorithm, own, greedy)
+            policy = host.compile_policy(self.algorithm, own, temperature)
             key = jax.random.fold_in(seed_key, stream)
             found.append(by_name(host.play(self.env, policy, key, episodes)))
         # An environment outside JAX may report a metric in some episodes and not in others.
@@ -60,12 +91,14 @@ class Evaluator:
         unknown = np.full(episodes, np.nan, np.float32)
         return {name: np.stack([scores.get(name, unknown) for scores in found]) for name in names}
 
-    def record_trajectories(self, weights: Any, stream: int, episodes: int) -> Trajectories:
-        """Sampled episodes of the first seed, step by step."""
+    def record_trajectories(
+        self, weights: Any, stream: int, episodes: int, temperature: float = 1.0
+    ) -> Trajectories:
+        """Episodes of the first seed, step by step."""
         env = require_jax(self.env, "a replay")
         first = jax.tree.map(lambda x: jnp.asarray(x[0]), fetch(weights))
         key = jax.random.fold_in(self._keys[0], stream)
-        policy = self.algorithm.policy(first)
+        policy = self.algorithm.policy(first).at_temperature(temperature)
         return jax.jit(lambda: rollout.record_trajectories(env, policy, key, episodes))()
 
 
@@ -74,18 +107,23 @@ def by_name(episodes: Any) -> dict[str, np.ndarray]:
     return {"return": episodes.returns, "length": episodes.lengths, **episodes.metrics}
 
 
-@partial(jax.jit, static_argnames=("algorithm", "env", "episodes", "greedy"))
+@partial(jax.jit, static_argnames=("algorithm", "env", "episodes"))
 def _play(
     algorithm: Algorithm,
     env: Env,
     episodes: int,
-    greedy: bool,
     weights: Any,
     keys: jax.Array,
     stream: jax.Array,
+    temperatures: Float[jax.Array, " K"],
 ) -> Episodes:
+    """Episodes [S, K, B] of every seed and temperature."""
+
     def one_seed(weights: Any, key: jax.Array) -> Episodes:
-        policy = algorithm.policy(weights, greedy=greedy)
-        return rollout.play(env, policy, jax.random.fold_in(key, stream), episodes)
+        policy, own = algorithm.policy(weights), jax.random.fold_in(key, stream)
+        # In turn, not side by side: memory stays that of one, and the numbers those of each alone.
+        return jax.lax.map(
+            lambda each: rollout.play(env, policy.at_temperature(each), own, episodes), temperatures
+        )
 
     return over_seeds(one_seed)(weights, keys)

@@ -7,6 +7,9 @@ import numpy as np
 from jaxtyping import Float
 from scipy import stats
 
+WORST = 10
+"""One of so many episodes is among the worst."""
+
 
 def mean_interval(
     per_seed: Float[np.ndarray, " S"], confidence: float = 0.95
@@ -41,7 +44,6 @@ def summarise(values: Float[np.ndarray, "S episodes"], metric: str) -> dict[str,
     not count; `reported_share` says so. Numbers that nothing is known of are None.
     """
     is_known = ~np.isnan(values)
-    count = is_known.sum(axis=1)
     if is_known.all():
         per_seed = values.mean(axis=1, dtype=np.float64)
         spread = values.std(axis=1, dtype=np.float64)
@@ -49,22 +51,44 @@ def summarise(values: Float[np.ndarray, "S episodes"], metric: str) -> dict[str,
         known = [row[mask] for row, mask in zip(values, is_known, strict=True)]
         per_seed = np.array([x.mean(dtype=np.float64) if len(x) else np.nan for x in known])
         spread = np.array([x.std(dtype=np.float64) if len(x) else np.nan for x in known])
-    mean, low, high = mean_interval(per_seed[count > 0]) if count.any() else (np.nan,) * 3
-    if is_rate(metric) or is_binary(values):
+    return {
+        **_over_seeds(per_seed, is_rate(metric) or is_binary(values)),
+        "within_seed_std": none_for_nan(spread.tolist()),
+        **({} if is_known.all() else {"reported_share": float(is_known.mean())}),
+    }
+
+
+def _over_seeds(per_seed: Float[np.ndarray, " S"], is_bounded: bool) -> dict[str, Any]:
+    """Mean and interval of the seeds of which something is known; a rate's is cut to 0 and 1."""
+    known = per_seed[~np.isnan(per_seed)]
+    mean, low, high = mean_interval(known) if len(known) else (np.nan,) * 3
+    if is_bounded:
         low, high = np.clip([low, high], 0.0, 1.0).tolist()
     return {
         "mean": none_for_nan(mean),
         "low": none_for_nan(low),
         "high": none_for_nan(high),
         "per_seed": none_for_nan(per_seed.tolist()),
-        "within_seed_std": none_for_nan(spread.tolist()),
-        **({} if is_known.all() else {"reported_share": float(is_known.mean())}),
     }
 
 
+def summarise_worst(returns: Float[np.ndarray, "S episodes"], metric: str) -> dict[str, Any]:
+    """Mean over seeds of the mean of each seed's worst tenth of episodes (CVaR at 10%).
+
+    Of n episodes these are the ⌈n / 10⌉ with the lowest return.
+    """
+    count = -(-returns.shape[1] // WORST)
+    lowest = np.sort(returns, axis=1)[:, :count]
+    return _over_seeds(lowest.mean(axis=1, dtype=np.float64), is_rate(metric) or is_binary(returns))
+
+
 def summarise_scores(scores: Mapping[str, np.ndarray], return_name: str) -> dict[str, Any]:
-    """The summary of the returns, and under `metrics` those of what the environment reports."""
+    """The summary of the returns, their worst tenth, the episodes' lengths, and under `metrics`
+    the summaries of what the environment reports."""
     summary = summarise(scores["return"], return_name)
+    summary["worst_tenth"] = summarise_worst(scores["return"], return_name)
+    lengths = scores["length"].mean(axis=1, dtype=np.float64)
+    summary["length"] = _over_seeds(lengths, is_bounded=False)
     if metrics := reported(scores):
         summary["metrics"] = {name: summarise(values, name) for name, values in metrics.items()}
     return summary

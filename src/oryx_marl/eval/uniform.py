@@ -15,7 +15,7 @@ from oryx_marl.types import Observation, Spec
 
 def uniform_policy(spec: Spec) -> Policy:
     """Every agent takes each of its legal actions, or each vector of its box, with the same
-    probability."""
+    probability. A temperature means nothing to it: its noise is the choice itself."""
     shape, space = (spec.num_agents, spec.action.size), spec.action
 
     def draw_noise(key: jax.Array, batch: int) -> Float[Array, "B N A"]:

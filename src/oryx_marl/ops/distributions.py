@@ -23,7 +23,10 @@ class Distribution(Protocol):
     """Of one action for every entry of the batch."""
 
     def sample(self, noise: Float[Array, "*batch A"]) -> Actions:
-        """Actions, a function of the noise alone; `heads.Family.draw_noise` draws it."""
+        """Actions, a function of the noise alone; `heads.Family.draw_noise` draws it.
+
+        Noise of τ times that size gives draws at temperature τ, and none (zeros) the mode.
+        """
         ...
 
     def mode(self) -> Actions:

@@ -11,10 +11,13 @@ from oryx_marl.eval.evaluator import Evaluator
 from oryx_marl.runs.replay import Episode
 
 
-def make_replay(evaluator: Evaluator, weights: Any, stream: int, episodes: int) -> list[Episode]:
-    """Pictures and actions of sampled episodes of the first seed."""
+def make_replay(
+    evaluator: Evaluator, weights: Any, stream: int, episodes: int, temperature: float = 1.0
+) -> list[Episode]:
+    """Pictures and actions of episodes of the first seed."""
     env = require_jax(evaluator.env, "a replay")
-    played = jax.device_get(evaluator.record_trajectories(weights, stream, episodes))
+    recorded = evaluator.record_trajectories(weights, stream, episodes, temperature)
+    played = jax.device_get(recorded)
     found = []
     for index in range(episodes):
         length = int(played.live[:, index].sum())

@@ -1,19 +1,20 @@
 """Scores in an environment: while training, and of the last and best weights at its end."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
 
 from oryx_marl.envs.base import is_host
 from oryx_marl.eval import metrics
 from oryx_marl.eval.evaluator import Evaluator, Scores
 from oryx_marl.outcomes.base import Trained
 from oryx_marl.outcomes.replay import make_replay
+from oryx_marl.policy.acting import SCORED, by_name
 from oryx_marl.runs.documents import Evaluation, MarlEval, Score, Summary
 
 STREAMS = {"last": 1_000_000_001, "best": 1_000_000_002, "replay": 1_000_000_003}
 """Random streams of the final evaluations, beyond every update's number."""
+WAYS = by_name(SCORED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,15 +27,18 @@ class EnvironmentScores:
     episodes_while_training: int
     replays: int
     """Episodes whose pictures are kept."""
+    ways: Mapping[str, float] = field(default_factory=lambda: WAYS)
+    """Temperatures by way of acting that are scored at the end; curve and replay have the first."""
 
     def while_training(self, weights: Any, update: int) -> Scores:
         """A point of the learning curve."""
-        return self.evaluator.evaluate(weights, update, self.episodes_while_training)
+        episodes = self.episodes_while_training
+        return self.evaluator.evaluate(weights, update, episodes, self._temperature)
 
     def find(self, trained: Trained) -> Summary:
         """Writes summary.json, eval.json and the replay."""
         run, env = trained.run, self.evaluator.env
-        summary, best = score(self.evaluator, trained.weights, self.episodes)
+        summary, best = score(self.evaluator, trained.weights, self.episodes, self.ways)
         run.write(summary)
         layout = metrics.marl_eval(
             env.spec.environment or env.name,
@@ -46,20 +50,33 @@ class EnvironmentScores:
         )
         run.write(MarlEval(layout))
         if self.replays and not is_host(env) and hasattr(env, "render_rgb"):
-            weights = trained.weights["last"]
-            run.write_replay(make_replay(self.evaluator, weights, STREAMS["replay"], self.replays))
+            weights, stream = trained.weights["last"], STREAMS["replay"]
+            run.write_replay(
+                make_replay(self.evaluator, weights, stream, self.replays, self._temperature)
+            )
         return summary
+
+    @property
+    def _temperature(self) -> float:
+        """That of the headline."""
+        return next(iter(self.ways.values()))
 
 
 def score(
-    evaluator: Evaluator, weights: dict[str, Any], episodes: int
-) -> tuple[Summary, dict[str, np.ndarray]]:
-    """Last and best weights, sampled and greedy, on fresh episodes; and the best's episodes."""
-    env, found, best = evaluator.env, {}, {}
+    evaluator: Evaluator,
+    weights: dict[str, Any],
+    episodes: int,
+    ways: Mapping[str, float] = WAYS,
+) -> tuple[Summary, Scores]:
+    """Last and best weights, in every way of acting, on fresh episodes; and those of the best
+    weights in the first way."""
+    name = evaluator.env.return_name
+    found: dict[tuple[str, str], Score] = {}
+    best: Scores = {}
     for which, network in weights.items():
-        for acting in ("greedy", "sampled"):
-            best = evaluator.evaluate(network, STREAMS[which], episodes, acting == "greedy")
-            summary = metrics.summarise_scores(best, env.return_name)
-            found[which, acting] = Score.from_json(summary)
-    order = [(which, acting) for which in weights for acting in ("sampled", "greedy")]
-    return Summary(env.return_name, episodes, {key: found[key] for key in order}), best
+        temperatures = list(ways.values())
+        played = evaluator.evaluate_each(network, STREAMS[which], episodes, temperatures)
+        for way, scores in zip(ways, played, strict=True):
+            found[which, way] = Score.from_json(metrics.summarise_scores(scores, name))
+        best = played[0]
+    return Summary(name, episodes, found), best

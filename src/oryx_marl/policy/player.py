@@ -9,6 +9,7 @@ import numpy as np
 
 from oryx_marl.envs.base import find_action_names
 from oryx_marl.errors import OryxError
+from oryx_marl.policy.acting import DEFAULT, name_of, temperature_of
 from oryx_marl.policy.artifact import PolicyArtifact
 from oryx_marl.types import Observation
 
@@ -31,7 +32,8 @@ class Player:
     Args:
         artifact: The policy.
         seed: Which of its seeds acts (default: the first).
-        greedy: Take the likeliest action, instead of drawing one by the odds.
+        act: How it acts: "sampled" (drawn by the odds), "greedy" (the likeliest action) or a
+            temperature between them, such as 0.25.
         random_seed: Of the draws: the same number gives the same sequence of episodes.
     """
 
@@ -39,16 +41,17 @@ class Player:
         self,
         artifact: PolicyArtifact,
         seed: int | None = None,
-        greedy: bool = False,
+        act: str | float = DEFAULT,
         random_seed: int = 0,
     ) -> None:
         self.spec = artifact.spec
         told: list[str] | None = artifact.origin.get("action_names")
         self.action_names: list[str] | None = told or find_action_names(artifact.spec)
         """What the logs, or else a known environment, call each action; None if neither does."""
-        self._about = _describe(artifact, artifact.seeds[0] if seed is None else seed, greedy)
+        self._about = _describe(artifact, artifact.seeds[0] if seed is None else seed, act)
         weights = jax.tree.map(jnp.asarray, artifact.weights_of(seed))
-        self._policy = artifact.algorithm.policy(weights, greedy)
+        policy = artifact.algorithm.policy(weights)
+        self._policy = policy.at_temperature(temperature_of(act))
         self._step = jax.jit(self._policy.step)
         self._key = jax.random.key(random_seed)
         self._carry, self._count, self._episode = self._policy.init(1), 0, 0
@@ -183,10 +186,10 @@ class Player:
         return masks
 
 
-def _describe(artifact: PolicyArtifact, seed: int, greedy: bool) -> str:
+def _describe(artifact: PolicyArtifact, seed: int, act: str | float) -> str:
     """What acts, in one line."""
     update = artifact.origin.get("update")
     parts = [f"'{artifact.name}'", f"{artifact.spec.num_agents} agents"]
     parts += [] if update is None else [f"update {update:,}"]
     parts.append(f"seed {seed} of {len(artifact.seeds)}")
-    return ", ".join([*parts, "greedy" if greedy else "sampled"])
+    return ", ".join([*parts, name_of(act)])

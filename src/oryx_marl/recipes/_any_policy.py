@@ -10,6 +10,7 @@ from oryx_marl.data.dataset import Dataset
 from oryx_marl.envs.adapters.accept import as_env
 from oryx_marl.envs.base import Env, HostEnv, is_host
 from oryx_marl.errors import OryxError
+from oryx_marl.policy.acting import DEFAULT, name_of, temperature_of
 from oryx_marl.policy.artifact import PolicyArtifact
 from oryx_marl.recipes.base import one_part
 from oryx_marl.rollout.record import record_episodes
@@ -44,12 +45,13 @@ def record_policy(
     rows: int,
     seed: int,
     tell: Callable[[str], None],
+    act: str | float = DEFAULT,
 ) -> Iterator[Dataset]:
-    """Whole sampled episodes of the policy's first seed, cut after the first with which `rows` are
-    reached; an environment outside of JAX is closed then."""
+    """Whole episodes of the policy's first seed, cut after the first with which `rows` are reached;
+    an environment outside of JAX is closed then."""
     key, done = jax.random.key(seed), 0
     notes = {
-        "policies": [{**policy.origin, "sha256": policy.sha256}],
+        "policies": [{**policy.origin, "act": name_of(act), "sha256": policy.sha256}],
         "environment_version": getattr(env, "version", None),
     }
     try:
@@ -60,6 +62,7 @@ def record_policy(
                 policy.weights_of(),
                 min(rows - done, PART_ROWS),
                 jax.random.fold_in(key, done),
+                temperature=temperature_of(act),
             )
             done += len(arrays["rewards"])
             tell(f"{done:,} of {rows:,} steps rolled out")

@@ -15,6 +15,7 @@ from oryx_marl.data.catalog import Entry
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.vault_view import VaultView
 from oryx_marl.errors import OryxError, OryxWarning, UnknownNameError
+from oryx_marl.policy.acting import DEFAULT, name_of
 from oryx_marl.recipes.base import TRAINING, Recipe, Request
 
 ROOM = "recipes"
@@ -131,10 +132,12 @@ def make_from_policy(
     rows: int = ROWS,
     seed: int = 0,
     tell: Callable[[str], None] = lambda message: None,
+    act: str | float = DEFAULT,
 ) -> Path:
     """Rolls out a policy in an environment and stores whole episodes of it as a dataset.
 
-    `env` is the name of an environment, or `package.module:make`; `policy` a run or a policy file.
+    `env` is the name of an environment, or `package.module:make`; `policy` a run or a policy file,
+    which acts as `act` says: "sampled", "greedy" or a temperature.
     What does not fit together is refused before anything is rolled out.
     """
     from oryx_marl.recipes import _any_policy  # slow to import, so only where it is needed
@@ -146,11 +149,12 @@ def make_from_policy(
     world, acting = _any_policy.find_env(env), _any_policy.open_policy(policy)
     _any_policy.require_fit(acting, world, policy)
     words = ["--env", env, "--policy", str(policy), "--rows", str(rows), "--seed", str(seed)]
+    words += [] if act == DEFAULT else ["--act", name_of(act)]
     for file in registry.files():
         words += ["--plugin", str(file)]
     command = f"oryx data make {name} {shlex.join(words)}"
     origin = _describe(command, f"the policy of {policy} in {world.name}", seed)
-    parts = _any_policy.record_policy(world, acting, rows, seed, tell)
+    parts = _any_policy.record_policy(world, acting, rows, seed, tell, act)
     return vault.write_parts((_label(part, name, origin) for part in parts), folder)
 
 

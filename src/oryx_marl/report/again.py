@@ -63,7 +63,7 @@ def _flags(values: dict[str, Any], defaults: dict[str, Any]) -> list[str]:
     """One flag per setting that is not at its default."""
     words = []
     for name, value in values.items():
-        if name in defaults and defaults[name] == value:
+        if name in defaults and _plain(defaults[name]) == _plain(value):
             continue
         flag = name.replace("_", "-")
         if isinstance(value, bool):
@@ -73,3 +73,8 @@ def _flags(values: dict[str, Any], defaults: dict[str, Any]) -> list[str]:
         else:
             words += [f"--{flag}", str(value)]
     return words
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: lists for tuples."""
+    return list(value) if isinstance(value, tuple) else value

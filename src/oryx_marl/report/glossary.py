@@ -30,6 +30,14 @@ MEANINGS = {
         "standard deviation of the return over the episodes of one trained seed: how much "
         "episodes differ, not how sure the mean is"
     ),
+    "worst tenth": (
+        "mean return of the lowest tenth of a seed's episodes, averaged over seeds (CVaR at 10%): "
+        "how bad the bad episodes are"
+    ),
+    "acting": (
+        "sampled: actions are drawn from the policy; greedy: always its likeliest action; a number "
+        "is the temperature between them at which actions are drawn (1 is sampled, 0 greedy)"
+    ),
     "95% interval": (
         "where the mean over seeds lies with 95% confidence (Student's t, the seed is the unit); "
         "unknown with one seed, and not shown where all seeds score the same"

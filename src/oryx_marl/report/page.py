@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from oryx_marl.policy.acting import GREEDY, SAMPLED, by_name
 from oryx_marl.report import (
     again,
     alarms,
@@ -92,10 +93,17 @@ def _replay(run: RunContents) -> str:
     seed = f" (number {run.config.seeds[0]})" if run.config.seeds else ""
     text = (
         f"The first {count(len(run.replay), 'episode')} that the final weights of the first seed"
-        f"{seed} played after training, actions sampled: not chosen, so good and bad ones are as "
-        "frequent as they come. Space plays and pauses, the arrow keys step."
+        f"{seed} played after training, {_tell_acting(run)}: not chosen, so good and bad ones are "
+        "as frequent as they come. Space plays and pauses, the arrow keys step."
     )
     return section("Replay", text, replay.section(run.replay, agents))
+
+
+def _tell_acting(run: RunContents) -> str:
+    """How the episodes of the replay were played: as those of the headline."""
+    name = next(iter(by_name(run.config.rest.get("evaluation", {}).get("act", SAMPLED))))
+    told = {SAMPLED: "actions sampled", GREEDY: "always the likeliest action"}
+    return told.get(name, f"actions drawn at temperature {name}")
 
 
 def _why_no_replay(run: RunContents) -> str:

@@ -2,6 +2,7 @@
 
 from html import escape
 
+from oryx_marl.policy.acting import TEMPERATURES
 from oryx_marl.report import glossary, interval, numbers
 from oryx_marl.report.document import absent, count, section
 from oryx_marl.report.run import RunContents
@@ -18,7 +19,7 @@ def find(run: RunContents) -> tuple[str, Score, str]:
         (weights, acting), score = next(iter(run.summary.scores.items()))
         seeds = len(score.per_seed) or len(run.config.seeds)
         episodes = numbers.one(run.summary.episodes)
-        made = f"{count(seeds, 'seed')} × {episodes} {acting} episodes"
+        made = f"{count(seeds, 'seed')} × {episodes} {_episodes(acting)}"
         explained = f"{made} with the {WEIGHTS[weights]}{_over(seeds, score)}."
         return run.summary.metric, score, explained
     if run.curve is None:
@@ -30,6 +31,11 @@ def find(run: RunContents) -> tuple[str, Score, str]:
     made = f"{count(len(last), 'seed')} × {count(run.curve.last_episodes, 'episode')}"
     explained = f"{made} of the last evaluation{_over(len(last), score)}."
     return "mean return", score, explained
+
+
+def _episodes(acting: str) -> str:
+    """What episodes played in a way of acting are called."""
+    return f"{acting} episodes" if acting in TEMPERATURES else f"episodes at temperature {acting}"
 
 
 def _find_accuracy(run: RunContents) -> tuple[str, Score, str]:
@@ -59,7 +65,7 @@ def _over(seeds: int, score: Score) -> str:
 
 
 def show(run: RunContents) -> str:
-    """Final weights and best checkpoint, sampled and greedy."""
+    """Final weights and best checkpoint, in every way of acting."""
     if run.summary is None:
         gone = "the result above comes from the evaluations during training"
         return absent("Results", run.notes["summary.json"], gone)
@@ -70,7 +76,9 @@ def show(run: RunContents) -> str:
         "checkpoint is the one that scored best during training, scored again; choosing it needs "
         "a simulator."
     )
-    heads = ("weights", "acting", "mean", "95% interval", "each seed", "spread within a seed")
+    beside = _columns_beside(summary)
+    heads = ["weights", "acting", "mean", "95% interval", *beside]
+    heads += ["each seed", "spread within a seed"]
     head = "".join(f'<th scope="col">{name}</th>' for name in heads)
     chosen = next(iter(summary.scores))
     rows = []
@@ -79,9 +87,11 @@ def show(run: RunContents) -> str:
         between = f"[{low}, {high}]" if score.has_interval else numbers.MISSING
         mark = ' class="chosen"' if (weights, acting) == chosen else ""
         rows.append(
-            f'<tr{mark}><th scope="row">{WEIGHTS[weights]}</th><td class="acting">{acting}</td>'
+            f'<tr{mark}><th scope="row">{WEIGHTS[weights]}</th>'
+            f'<td class="acting">{escape(acting)}</td>'
             f'<td class="result">{mean}</td><td class="between">{between}</td>'
-            f'<td class="list">{_list(score.per_seed)}</td>'
+            + "".join(f"<td>{_interval(getattr(score, name))}</td>" for name in beside.values())
+            + f'<td class="list">{_list(score.per_seed)}</td>'
             f'<td class="list within">{_list(score.within_seed_std)}</td></tr>'
         )
     table = (
@@ -89,8 +99,27 @@ def show(run: RunContents) -> str:
         f'<table class="results"><thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
-    explained = glossary.explain(["95% interval", "spread within a seed"])
+    explained = glossary.explain(["acting", "95% interval", *beside, "spread within a seed"])
     return section("Results", text, table + explained + _environment_metrics(summary))
+
+
+def _columns_beside(summary: Summary) -> dict[str, str]:
+    """Fields of the scores that have a column of their own, by its head; older runs lack them."""
+    names = {"worst tenth": "worst_tenth", "episode length": "length"}
+    scores = summary.scores.values()
+    return {
+        head: name
+        for head, name in names.items()
+        if any(getattr(score, name) is not None for score in scores)
+    }
+
+
+def _interval(score: Score | None) -> str:
+    """A mean and its interval in one cell."""
+    if score is None:
+        return numbers.MISSING
+    mean, low, high = numbers.together([score.mean, score.low, score.high], extra=1)
+    return f"{mean} [{low}, {high}]" if score.has_interval else mean
 
 
 def _environment_metrics(summary: Summary) -> str:
@@ -102,7 +131,7 @@ def _environment_metrics(summary: Summary) -> str:
             between = f"[{low}, {high}]" if found.has_interval else numbers.MISSING
             rows.append(
                 f'<tr><th scope="row">{escape(glossary.name(name))}</th><td>{WEIGHTS[weights]}</td>'
-                f'<td class="acting">{acting}</td><td class="result">{mean}</td>'
+                f'<td class="acting">{escape(acting)}</td><td class="result">{mean}</td>'
                 f'<td class="between">{between}</td></tr>'
             )
     if not rows:

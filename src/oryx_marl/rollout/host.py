@@ -50,22 +50,23 @@ class CompiledPolicy(NamedTuple):
     step: Callable[[Any, Observation, jax.Array], tuple[Any, jax.Array, Any]]
 
 
-def compile_policy(algorithm: Algorithm, weights: Any, greedy: bool = False) -> CompiledPolicy:
-    """How weights act, compiled once for all weights of an algorithm."""
-    policy = algorithm.policy(weights, greedy=greedy)
-    return CompiledPolicy(policy.init, partial(_act, algorithm, greedy, weights))
+def compile_policy(algorithm: Algorithm, weights: Any, temperature: float = 1.0) -> CompiledPolicy:
+    """How weights act, compiled once for all weights of an algorithm and all temperatures."""
+    policy = algorithm.policy(weights)
+    return CompiledPolicy(policy.init, partial(_act, algorithm, weights, temperature))
 
 
-@partial(jax.jit, static_argnames=("algorithm", "greedy"))
+@partial(jax.jit, static_argnames="algorithm")
 def _act(
     algorithm: Algorithm,
-    greedy: bool,
     weights: Any,
+    temperature: float | jax.Array,
     carry: Any,
     observation: Observation,
     key: jax.Array,
 ) -> tuple[Any, jax.Array, Any]:
-    return algorithm.policy(weights, greedy=greedy).step(carry, observation, key)
+    policy = algorithm.policy(weights).at_temperature(temperature)
+    return policy.step(carry, observation, key)
 
 
 def play(

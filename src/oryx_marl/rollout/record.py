@@ -29,8 +29,9 @@ def record_episodes(
     rows: int,
     key: jax.Array,
     least_return: float | None = None,
+    temperature: float = 1.0,
 ) -> tuple[dict[str, np.ndarray], float]:
-    """Sampled episodes, cut after the first with which `rows` steps are reached.
+    """Episodes at a temperature, cut after the first with which `rows` steps are reached.
 
     Every environment plays equally many, or as many as were numbered in advance, so that long ones
     are as likely as they are. Those of less than `least_return` are discarded; their share of all
@@ -51,7 +52,7 @@ def record_episodes(
         call_key = jax.random.fold_in(key, len(parts))
         play: Any = _play_on_host if is_host(env) else _play
         played, new_lengths = play(
-            algorithm, env, weights, call_key, num_envs, min(rounds, MOST_ROUNDS)
+            algorithm, env, weights, temperature, call_key, num_envs, min(rounds, MOST_ROUNDS)
         )
         is_good = _reach(played["rewards"], new_lengths, least_return)
         parts.append(_choose(played, new_lengths, is_good))
@@ -95,7 +96,13 @@ def _choose(
 
 
 def _play(
-    algorithm: Algorithm, env: Env, weights: Any, key: jax.Array, num_envs: int, rounds: int
+    algorithm: Algorithm,
+    env: Env,
+    weights: Any,
+    temperature: float,
+    key: jax.Array,
+    num_envs: int,
+    rounds: int,
 ) -> tuple[dict[str, np.ndarray], Int[np.ndarray, " E"]]:
     """`rounds` episodes in each environment: their steps one after another, and how many each has.
 
@@ -111,7 +118,8 @@ def _play(
     endings: list[np.ndarray] = []
     while (num_ended < rounds).any():
         piece_key = jax.random.fold_in(play_key, len(pieces)) if pieces else play_key
-        actors, found = _go_on(algorithm, env, weights, actors, piece_key, min(limit, PIECE))
+        length = min(limit, PIECE)
+        actors, found = _go_on(algorithm, env, weights, temperature, actors, piece_key, length)
         steps = jax.device_get(found)
         ended = (steps.terminals | steps.truncations).all(axis=2)
         number = num_ended[:, None] + np.cumsum(ended, axis=1) - ended
@@ -126,10 +134,16 @@ def _play(
 
 
 def _play_on_host(
-    algorithm: Algorithm, env: HostEnv, weights: Any, key: jax.Array, num_envs: int, rounds: int
+    algorithm: Algorithm,
+    env: HostEnv,
+    weights: Any,
+    temperature: float,
+    key: jax.Array,
+    num_envs: int,
+    rounds: int,
 ) -> tuple[dict[str, np.ndarray], Int[np.ndarray, " E"]]:
     """The same outside JAX: so many episodes of all environments together, by their numbers."""
-    policy = host.compile_policy(algorithm, weights)
+    policy = host.compile_policy(algorithm, weights, temperature)
     pieces: list[dict[str, np.ndarray]] = []
     episodes: list[np.ndarray] = []
     endings: list[np.ndarray] = []
@@ -174,8 +188,15 @@ def _begin(algorithm: Algorithm, env: Env, weights: Any, key: jax.Array, num_env
 
 @partial(jax.jit, static_argnames=("algorithm", "env", "length"))
 def _go_on(
-    algorithm: Algorithm, env: Env, weights: Any, actors: Actors, key: jax.Array, length: int
+    algorithm: Algorithm,
+    env: Env,
+    weights: Any,
+    temperature: float | jax.Array,
+    actors: Actors,
+    key: jax.Array,
+    length: int,
 ) -> tuple[Actors, Steps]:
     """Where everyone is after `length` steps, and these [B, T, ...]."""
-    after, _, steps = collect(env, algorithm.policy(weights), actors, key, length)
+    policy = algorithm.policy(weights).at_temperature(temperature)
+    after, _, steps = collect(env, policy, actors, key, length)
     return after, jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), steps)

@@ -15,8 +15,8 @@ from oryx_marl.errors import OryxError
 from oryx_marl.runs.sealed import Document, require_object, rest_of, to_floats
 from oryx_marl.types import Spec
 
-WEIGHTS, ACTING = ("last", "best"), ("sampled", "greedy")
-"""Which weights of a run are scored, and the ways in which they act."""
+WEIGHTS = ("last", "best")
+"""Which weights of a run are scored."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,10 @@ class Score:
     within_seed_std: tuple[float, ...] = ()
     metrics: Mapping[str, "Score"] = field(default_factory=dict)
     """What the environment reported in the same episodes, by name."""
+    worst_tenth: "Score | None" = None
+    """The same of each seed's worst tenth of episodes (CVaR at 10%); None in older documents."""
+    length: "Score | None" = None
+    """Steps of the episodes; None in older documents."""
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -131,6 +135,7 @@ class Score:
             per_seed=tuple(to_floats(values.get("per_seed", [])).tolist()),
             within_seed_std=tuple(to_floats(values.get("within_seed_std", [])).tolist()),
             metrics={name: cls.from_json(each) for name, each in values.get("metrics", {}).items()},
+            **{name: cls.from_json(values[name]) for name in BESIDE if name in values},
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -142,9 +147,15 @@ class Score:
         }
         if self.within_seed_std:
             found["within_seed_std"] = list(self.within_seed_std)
+        beside = {name: getattr(self, name) for name in BESIDE}
+        found |= {name: each.to_json() for name, each in beside.items() if each is not None}
         if self.metrics:
             found["metrics"] = {name: each.to_json() for name, each in self.metrics.items()}
         return found
+
+
+BESIDE = ("worst_tenth", "length")
+"""Scores of the same episodes that a Score may have."""
 
 
 @dataclass(frozen=True)
@@ -157,17 +168,17 @@ class Summary(Document):
     episodes: int
     """Episodes of each seed."""
     scores: dict[tuple[str, str], Score]
-    """By weights (`last`, `best`) and way of acting (`sampled`, `greedy`)."""
+    """By weights (`last`, `best`) and way of acting (`sampled`, `greedy` or a temperature such as
+    `0.25`); the first is the headline."""
 
     @classmethod
     def from_json(cls, values: Any) -> "Summary":
-        """Any of the four scores may be absent, but not all."""
+        """Any of the scores may be absent, but not all."""
         found = require_object(values)
         scores = {
-            (weights, acting): Score.from_json(found[weights][acting])
+            (weights, acting): Score.from_json(score)
             for weights in WEIGHTS
-            for acting in ACTING
-            if acting in found.get(weights, {})
+            for acting, score in found.get(weights, {}).items()
         }
         if not scores:
             raise ValueError("it holds no score")

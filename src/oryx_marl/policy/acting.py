@@ -1,0 +1,64 @@
+"""How a policy acts: the temperature at which its actions are drawn, by the name it has for people.
+
+Actions are drawn from softmax(logits / temperature); of continuous ones the standard deviation is
+multiplied by it. At 1 the policy is sampled as it was trained to be, at 0 it takes the likeliest
+action, and between them it acts with less chance.
+"""
+
+import math
+import warnings
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+from oryx_marl.errors import OryxError, OryxWarning
+
+Act: TypeAlias = Literal["sampled", "greedy"] | float
+"""`sampled`, `greedy`, or a temperature."""
+SAMPLED: Literal["sampled"] = "sampled"
+GREEDY: Literal["greedy"] = "greedy"
+DEFAULT: Act = SAMPLED
+"""How policies act where nothing else is said."""
+SCORED: tuple[Act, ...] = (DEFAULT, GREEDY)
+"""Ways of acting that are scored where nothing else is said; the first is the headline."""
+TEMPERATURES = {SAMPLED: 1.0, GREEDY: 0.0}
+HIGHEST = 1000.0
+"""The highest temperature: far above it, rounding would hide the logits behind the noise."""
+
+
+def temperature_of(act: str | float) -> float:
+    """The temperature of a way of acting; raises if it is none."""
+    try:
+        found = TEMPERATURES[act] if act in TEMPERATURES else float(act)
+    except (TypeError, ValueError):
+        found = math.nan
+    if isinstance(act, bool) or not 0 <= found <= HIGHEST:
+        raise OryxError(
+            f"act must be sampled, greedy or a temperature from 0 (greedy) to {HIGHEST:g}, such as "
+            f"0.25 (1 is sampled); got {act!r}"
+        )
+    return found
+
+
+def name_of(act: str | float) -> str:
+    """Its name in tables and documents: `sampled`, `greedy`, or the temperature as a number."""
+    found = temperature_of(act)
+    for name, temperature in TEMPERATURES.items():
+        if found == temperature:
+            return name
+    return f"{found:g}" if float(f"{found:g}") == found else repr(found)
+
+
+def by_name(acts: str | float | Iterable[str | float]) -> dict[str, float]:
+    """Temperatures of one or several ways of acting by name, in their order, each once."""
+    given = [acts] if isinstance(acts, str | int | float) else list(acts)
+    if not given:
+        raise OryxError("name at least one way of acting: sampled, greedy or a temperature")
+    return {name_of(act): temperature_of(act) for act in given}
+
+
+def from_greedy(greedy: bool) -> Act:
+    """What the argument `greedy` of before `act` meant, with a hint."""
+    new = GREEDY if greedy else SAMPLED
+    hint = f'greedy={greedy} is called act="{new}" now; the old name goes with the next release'
+    warnings.warn(hint, OryxWarning, stacklevel=3)
+    return new
