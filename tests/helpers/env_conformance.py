@@ -144,7 +144,9 @@ def check_feature_range(env: Env) -> None:
     low, high = env.feature_range
     seen = logged.observation.features[played]
     assert np.isfinite(seen).all()
-    assert low <= seen.min() < seen.max() <= high
+    assert low <= seen.min() <= seen.max() <= high
+    # What is seen is constant only where the environment says so.
+    assert (seen.min() < seen.max()) == (low < high)
     assert np.isfinite(logged.rewards[played]).all()
 
 
@@ -255,7 +257,8 @@ def check_deterministic_by_key(env: Env) -> None:
     play = short_roll_out(env)
     assert_same(play(KEY), play(KEY))
     logged, _ = episodes(env)
-    ways = logged.observation.features[:, : 1 + SHORT].reshape(EPISODES, -1)
+    parts = (logged.observation.features, logged.rewards)
+    ways = np.concatenate([x[:, : 1 + SHORT].reshape(EPISODES, -1) for x in parts], axis=1)
     assert len(np.unique(ways, axis=0)) > 1, "every key gives the same episode"
 
 

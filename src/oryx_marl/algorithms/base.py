@@ -51,6 +51,15 @@ class Policy(NamedTuple):
 
 
 @runtime_checkable
+class Acting(Protocol):
+    """What has policies: every Algorithm, and what acts by hand-written rules."""
+
+    def policy(self, weights: Weights) -> Policy:
+        """How weights act."""
+        ...
+
+
+@runtime_checkable
 class Config(Protocol):
     """Settings of an algorithm, a frozen dataclass beside it."""
 

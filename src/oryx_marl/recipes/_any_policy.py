@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jax
 
+from oryx_marl.algorithms.base import Acting
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.envs.adapters.accept import as_env
 from oryx_marl.envs.base import Env, HostEnv, is_host
@@ -47,26 +49,44 @@ def record_policy(
     tell: Callable[[str], None],
     act: str | float = DEFAULT,
 ) -> Iterator[Dataset]:
-    """Whole episodes of the policy's first seed, cut after the first with which `rows` are reached;
-    an environment outside of JAX is closed then."""
-    key, done = jax.random.key(seed), 0
+    """Whole episodes of the policy's first seed; an environment outside of JAX is closed then."""
     notes = {
         "policies": [{**policy.origin, "act": name_of(act), "sha256": policy.sha256}],
         "environment_version": getattr(env, "version", None),
     }
     try:
-        while done < rows:
-            arrays, _ = record_episodes(
-                policy.algorithm,
-                env,
-                policy.weights_of(),
-                min(rows - done, PART_ROWS),
-                jax.random.fold_in(key, done),
-                temperature=temperature_of(act),
-            )
-            done += len(arrays["rewards"])
-            tell(f"{done:,} of {rows:,} steps rolled out")
-            yield one_part(env.spec, arrays, **notes)
+        yield from record_parts(
+            policy.algorithm,
+            policy.weights_of(),
+            env,
+            rows,
+            seed,
+            tell,
+            temperature_of(act),
+            **notes,
+        )
     finally:
         if is_host(env):
             env.close()
+
+
+def record_parts(
+    acting: Acting,
+    weights: Any,
+    env: Env | HostEnv,
+    rows: int,
+    seed: int,
+    tell: Callable[[str], None],
+    temperature: float = 1.0,
+    **notes: Any,
+) -> Iterator[Dataset]:
+    """Whole episodes in parts, cut after the first with which `rows` are reached."""
+    key, done = jax.random.key(seed), 0
+    while done < rows:
+        wanted, part_key = min(rows - done, PART_ROWS), jax.random.fold_in(key, done)
+        arrays, _ = record_episodes(
+            acting, env, weights, wanted, part_key, temperature=temperature
+        )
+        done += len(arrays["rewards"])
+        tell(f"{done:,} of {rows:,} steps rolled out")
+        yield one_part(env.spec, arrays, **notes)

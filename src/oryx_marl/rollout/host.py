@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float, Int, Num
 
-from oryx_marl.algorithms.base import Algorithm, Policy
+from oryx_marl.algorithms.base import Acting, Policy
 from oryx_marl.envs.base import HostEnv
 from oryx_marl.errors import OryxError
 from oryx_marl.types import Observation, Step
@@ -50,7 +50,7 @@ class CompiledPolicy(NamedTuple):
     step: Callable[[Any, Observation, jax.Array], tuple[Any, jax.Array, Any]]
 
 
-def compile_policy(algorithm: Algorithm, weights: Any, temperature: float = 1.0) -> CompiledPolicy:
+def compile_policy(algorithm: Acting, weights: Any, temperature: float = 1.0) -> CompiledPolicy:
     """How weights act, compiled once for all weights of an algorithm and all temperatures."""
     policy = algorithm.policy(weights)
     return CompiledPolicy(policy.init, partial(_act, algorithm, weights, temperature))
@@ -58,7 +58,7 @@ def compile_policy(algorithm: Algorithm, weights: Any, temperature: float = 1.0)
 
 @partial(jax.jit, static_argnames="algorithm")
 def _act(
-    algorithm: Algorithm,
+    algorithm: Acting,
     weights: Any,
     temperature: float | jax.Array,
     carry: Any,

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Int
 
-from oryx_marl.algorithms.base import Algorithm
+from oryx_marl.algorithms.base import Acting
 from oryx_marl.envs.base import Env, HostEnv, is_host
 from oryx_marl.errors import OryxError
 from oryx_marl.rollout import host
@@ -23,7 +23,7 @@ MOST_TRIES, LEAST_SHARE = 20_000, 0.01
 
 
 def record_episodes(
-    algorithm: Algorithm,
+    algorithm: Acting,
     env: Env | HostEnv,
     weights: Any,
     rows: int,
@@ -96,7 +96,7 @@ def _choose(
 
 
 def _play(
-    algorithm: Algorithm,
+    algorithm: Acting,
     env: Env,
     weights: Any,
     temperature: float,
@@ -134,7 +134,7 @@ def _play(
 
 
 def _play_on_host(
-    algorithm: Algorithm,
+    algorithm: Acting,
     env: HostEnv,
     weights: Any,
     temperature: float,
@@ -182,13 +182,13 @@ def _sort(
 
 
 @partial(jax.jit, static_argnames=("algorithm", "env", "num_envs"))
-def _begin(algorithm: Algorithm, env: Env, weights: Any, key: jax.Array, num_envs: int) -> Actors:
+def _begin(algorithm: Acting, env: Env, weights: Any, key: jax.Array, num_envs: int) -> Actors:
     return begin(env, algorithm.policy(weights), key, num_envs)
 
 
 @partial(jax.jit, static_argnames=("algorithm", "env", "length"))
 def _go_on(
-    algorithm: Algorithm,
+    algorithm: Acting,
     env: Env,
     weights: Any,
     temperature: float | jax.Array,
