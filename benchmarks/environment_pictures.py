@@ -12,7 +12,7 @@ from oryx_marl.rollout import episodes as rollout
 from oryx_marl.rollout.episodes import Trajectories
 
 PICTURES = Path(__file__).parent.parent / "docs" / "pictures"
-SCENES = {"tmaze": 9, "con-10x10x10a": 7, "smacv2_10_units": 12}
+SCENES = {"tmaze": 9, "con-10x10x10a": 7, "smacv2_10_units": 12, "hanabi": 5}
 """Which step of a random episode is shown."""
 
 

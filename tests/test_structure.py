@@ -21,7 +21,9 @@ KERNELS = {"ops/retention_kernel.py"}
 """A kernel is one program: cut into functions, it would hide which memory is alive when."""
 LARGEST_LIKENESS = 0.20
 """Of algorithm files, mean over pairs."""
-ENVIRONMENT = re.compile(r"tmaze|connector|smax|con-|smacv2", re.IGNORECASE)
+ENVIRONMENT = re.compile(
+    r"tmaze|connector|smax|con-|smacv2|anticoordination|recall-|hanabi", re.IGNORECASE
+)
 AT_HOME = ("envs/", "recipes/", "bench/", "data/hub/")
 """Where environments may be named: their rules, their data, the paper's experiments, archives."""
 EXAMPLES = {

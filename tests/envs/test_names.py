@@ -30,6 +30,10 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "v0.1.0"
             {"grid_size": 15, "num_agents": 23, "observation_mode": "published"},
         ),
         ("smacv2_30_units", "smax", {"num_units": 30}),
+        ("anticoordination-500", "anticoordination", {"length": 500}),
+        ("recall-7", "recall", {"delay": 7, "both_see": True}),
+        ("recall-60-one-sees", "recall", {"delay": 60, "both_see": False}),
+        ("hanabi", "hanabi", {}),
     ],
 )
 def test_find(name, family, config):
@@ -47,6 +51,9 @@ def test_an_unknown_name_is_told_what_there_is(capsys):
         "con-25x25x50a",
         "any con-<G>x<G>x<N>a",
         "smacv2_30_units",
+        "any anticoordination-<T>",
+        "recall-60-one-sees",
+        "hanabi",
     ):
         assert word in message
 
@@ -59,7 +66,9 @@ def test_runs_are_called_by_the_scenario(tmp_path):
     assert experiment.describe(work, algorithm).dataset == "con-7x7x5a"
 
 
-@pytest.mark.parametrize(("name", "package"), [("connector", "jumanji"), ("smax", "jaxmarl")])
+@pytest.mark.parametrize(
+    ("name", "package"), [("connector", "jumanji"), ("smax", "jaxmarl"), ("hanabi", "jaxmarl")]
+)
 def test_a_missing_package_is_named(name, package, monkeypatch):
     for module in [m for m in sys.modules if m.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, module)
@@ -75,6 +84,7 @@ import io, sys
 from oryx_marl import cli
 from oryx_marl.envs import base
 base.find("con-35x35x100a")
+base.find("tmaze")
 found = {"jumanji", "jaxmarl", "pettingzoo", "gymnasium", "matplotlib"} & set(sys.modules)
 assert not found, found
 ours = sys.stdout, sys.stderr = io.StringIO(), io.StringIO()
@@ -99,7 +109,10 @@ def test_a_plug_in_may_make_an_environment_of_pettingzoo(tmp_path, own_plugins):
     env.close()
 
 
-@pytest.mark.parametrize("name", ["tmaze", "con-5x5x3a", "smacv2_5_units"])
+@pytest.mark.parametrize(
+    "name",
+    ["tmaze", "con-5x5x3a", "smacv2_5_units", "anticoordination-60", "recall-60", "hanabi"],
+)
 def test_actions_are_named_without_the_environment(name):
     env = base.make_named(name)
     assert base.find_action_names(env.spec) == list(env.action_names)
