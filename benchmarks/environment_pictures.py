@@ -12,7 +12,14 @@ from oryx_marl.rollout import episodes as rollout
 from oryx_marl.rollout.episodes import Trajectories
 
 PICTURES = Path(__file__).parent.parent / "docs" / "pictures"
-SCENES = {"tmaze": 9, "con-10x10x10a": 7, "smacv2_10_units": 12, "hanabi": 5}
+SCENES = {
+    "tmaze": 9,
+    "con-10x10x10a": 7,
+    "smacv2_10_units": 12,
+    "hanabi": 5,
+    "anticoordination-60": 4,
+    "recall-60": 50,
+}
 """Which step of a random episode is shown."""
 
 
