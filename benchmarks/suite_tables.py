@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from documents import ROOT, fill
-from oryx_marl.bench import suite
+from oryx_marl.bench import suite, tuning
 from oryx_marl.bench.record import read_cell
 from oryx_marl.bench.runner import CELLS, DATA, Bench
 from oryx_marl.report import figure
@@ -112,7 +112,8 @@ def tmaze_planner() -> str:
 
 def whole(name: str) -> str:
     """The table of a suite as `oryx bench NAME` writes it."""
-    return Bench(suite.load(name), RESULTS / name, Path("runs")).markdown().strip()
+    chosen = tuning.use(suite.load(name), RESULTS / name)
+    return Bench(chosen, RESULTS / name, Path("runs")).markdown().strip()
 
 
 def read_data(variant: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from oryx_marl import registry
+from oryx_marl.algorithms import base
 from oryx_marl.algorithms.sable import Decision
 from oryx_marl.data import catalog
 from oryx_marl.data.sampler import put_on_device, sample_windows
@@ -290,6 +291,18 @@ def test_continuous_actions_are_learned_or_refused_with_one_line(name: str) -> N
         return
     with pytest.raises(OryxError, match="continuous"):
         module.make(module.Config(), spec)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_algorithm_says_how_it_acts(name: str) -> None:
+    """Those that learn values take the highest, those that learn a policy sample it."""
+    config = registry.load("algorithms", name).Config()
+    assert isinstance(config, base.Config)
+    assert config.acts_greedily is (name == "iql_cql")
+
+
+def test_oryx_without_icq_acts_on_values() -> None:
+    assert registry.load("algorithms", "oryx").Config(objective="q_learning").acts_greedily
 
 
 def test_an_absent_global_state_is_refused() -> None:

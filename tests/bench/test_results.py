@@ -11,6 +11,7 @@ import pytest
 
 from oryx_marl import registry
 from oryx_marl.bench import suite as suites
+from oryx_marl.bench import tuning
 from oryx_marl.bench.record import read_cell
 from oryx_marl.bench.runner import Bench
 from oryx_marl.cli import main as cli
@@ -22,11 +23,16 @@ SUITES = sorted(path.name for path in (RESULTS / "bench").iterdir())
 
 @pytest.mark.parametrize("name", SUITES)
 def test_every_record_is_a_cell_of_its_suite(name: str) -> None:
+    """With the settings of the suite, or with those that were tuned."""
     assert name in registry.names("bench.suites")
-    bench = Bench(suites.load(name), RESULTS / "bench" / name, Path("runs"))
-    found, paths = bench.records(), list((bench.out / "cells").iterdir())
-    assert len(found) == len(paths)
-    for (variant, dataset), record in found.items():
+    folder, main = RESULTS / "bench" / name, suites.load(name)
+    benches = [Bench(each, folder, Path("runs")) for each in (main, tuning.use(main, folder))]
+    cells = {bench._path(*cell): (bench, cell) for bench in benches for cell in main.cells()}
+    paths = list((folder / "cells").iterdir())
+    assert {*paths} <= {*cells}
+    for path in paths:
+        bench, (variant, dataset) = cells[path]
+        record = read_cell(path)
         assert (record["variant"], record["dataset"]) == (variant, dataset)
         chosen = bench.suite.variants[variant]
         assert record["algorithm"] == chosen.algorithm

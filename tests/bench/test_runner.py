@@ -99,7 +99,7 @@ def test_one_table(finished: Path) -> None:
     assert "planner-expert, sampled" in text
     assert "planner-expert, greedy" in text
     header = (finished / "out" / "table.csv").read_text().splitlines()[0]
-    assert header.startswith('algorithm,"planner-expert, sampled mean"')
+    assert header.startswith('algorithm,tuned over,"planner-expert, sampled mean"')
 
 
 def test_scores_in_the_layout_of_marl_eval(finished: Path) -> None:
@@ -125,7 +125,8 @@ def test_what_scores_are_measured_against(tmp_path: Path) -> None:
     acted = replace(dataset, origin={"policies": [{}]})
     assert _references(acted)["expert"] == 1.0
     header = (tmp_path / "out" / "table.md").read_text().splitlines()[0]
-    assert header == "| dataset | algorithm | sampled | greedy | random | data | minutes |"
+    columns = "dataset | algorithm | tuned over | sampled | greedy | random | data | minutes"
+    assert header == f"| {columns} |"
 
 
 def test_cells_are_chosen_by_name() -> None:
@@ -193,7 +194,7 @@ def test_an_online_learner_is_a_cell_too(tmp_path: Path) -> None:
     assert record["evaluations"][-1][0] == 800
     assert record["curve"][-1] == [20, pytest.approx(np.mean(record["evaluations"][-1][1:]))]
     rows = (tmp_path / "out" / "table.md").read_text().splitlines()
-    assert rows[0].startswith("| algorithm | tmaze, sampled | tmaze, greedy |")
+    assert rows[0].startswith("| algorithm | tuned over | tmaze, sampled | tmaze, greedy |")
     assert not (tmp_path / "out" / "data").exists()
 
 

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from oryx_marl.bench import published
 from oryx_marl.bench.statistics import (
@@ -15,6 +16,7 @@ from oryx_marl.bench.statistics import (
     by_random_and_expert,
     mean_std,
     not_significantly_worse,
+    paired,
     probability_of_improvement,
     welch,
 )
@@ -257,3 +259,44 @@ def test_what_cannot_be_compared_is_refused() -> None:
         aggregate(X, confidence=95.0)
     with pytest.raises(OryxError, match="repetitions must be at least 1"):
         aggregate(X, repetitions=0)
+
+
+def test_paired_differences_by_hand() -> None:
+    """Differences 1, 2, 3: mean 2, spread 1, and t(0.975, 2) = 4.30265 over the root of 3."""
+    found = paired(np.array([11.0, 22.0, 33.0]), np.array([10.0, 20.0, 30.0]))
+    half = 4.302652729911275 / math.sqrt(3)
+    assert found.difference == pytest.approx((2.0, 2 - half, 2 + half))
+    assert (found.num_seeds, found.verdict) == (3, "not significant")
+    assert found.welch == pytest.approx(0.8272818)  # seeds differ by ten times as much
+
+
+@pytest.mark.parametrize(("shift", "verdict"), [(0.0, "significant"), (-0.15, "not significant")])
+def test_pairs_are_those_of_scipy(shift: float, verdict: str) -> None:
+    x, y = X[:5, 3] + shift, Y[:, 3]
+    found, expected = paired(x, y), stats.ttest_rel(x, y).confidence_interval(0.95)
+    assert found.difference[1:] == pytest.approx((expected.low, expected.high))
+    assert found.welch == pytest.approx(stats.ttest_ind(x, y, equal_var=False).pvalue)
+    assert found.verdict == verdict
+    assert paired(y, x).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "verdict"),
+    [
+        ([0.5], [0.1], "one seed, no interval"),
+        ([0.5, 0.6, 0.7], [0.5, 0.6, 0.7], "equal in every seed"),
+        ([1.0, 1.0, 1.0], [0.0, 0.0, 0.0], "the same in every seed, no interval"),
+    ],
+)
+def test_without_an_interval_nothing_is_called_significant(
+    x: list[float], y: list[float], verdict: str
+) -> None:
+    found = paired(np.array(x), np.array(y))
+    assert found.verdict == verdict
+    assert math.isnan(found.difference.low)
+    assert found.difference.value == pytest.approx(x[0] - y[0])
+
+
+def test_other_numbers_of_seeds_make_no_pairs() -> None:
+    with pytest.raises(OryxError, match="3 and 2 seeds make no pairs"):
+        paired(np.zeros(3), np.zeros(2))

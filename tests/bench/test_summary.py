@@ -56,6 +56,37 @@ def test_all_that_are_best_in_the_printed_digits_are_marked() -> None:
     assert marks == {"Oryx": (True, False), "I-ICQ": (True, False), "MAICQ": (False, True)}
 
 
+def test_each_is_compared_by_its_own_way_of_acting() -> None:
+    """IQL-CQL acts greedily: what it samples is shown aside, and marked by nothing."""
+    data = "tmaze/expert"
+    records = {
+        ("Oryx", data): record("Oryx", [0.9, 0.91, 0.92], [1.0, 1.0, 1.0]),
+        ("IQL-CQL", data): record("IQL-CQL", [1.0, 1.0, 1.0], [0.5, 0.51, 0.52]),
+    }
+    cells = {row.labels[0]: row.cells for row in make_table(suites.load("tmaze"), records).rows}
+    marks = [
+        [(cell.best, cell.aside) for cell in cells[name][:2] if cell is not None]
+        for name in ("Oryx", "IQL-CQL")
+    ]
+    assert marks == [[(True, False), (False, True)], [(False, True), (False, False)]]
+    assert cells["Oryx"][1] is not None
+    assert cells["Oryx"][1].text == "(1.00 ± 0.00)"
+
+
+def test_the_number_of_runs_stands_beside_the_scores() -> None:
+    data = "tmaze/expert"
+    names = ("Oryx", "BC", "Oryx w/o ICQ", "Oryx, the paper's settings")
+    records = {(name, data): record(name, [0.9], [1.0]) for name in names}
+    found = make_table(suites.load("tmaze"), records)
+    assert found.labels == ["algorithm", "tuned over"]
+    assert dict(row.labels for row in found.rows) == {
+        "Oryx": "untuned (23 earlier runs)",
+        "BC": "untuned (1 setting)",
+        "Oryx w/o ICQ": "as Oryx",
+        "Oryx, the paper's settings": "fixed",
+    }
+
+
 def scaling_record(name: str, agents: int, scores: list[float], expert: float) -> dict[str, Any]:
     return {
         **record(name, scores, scores),
@@ -81,9 +112,10 @@ def scaling() -> dict[tuple[str, str], dict[str, Any]]:
 
 def test_scores_stand_beside_what_they_are_measured_against(scaling: Any) -> None:
     found = make_table(suites.load("connector"), scaling)
-    assert found.labels == ["dataset", "algorithm"]
+    assert found.labels == ["dataset", "algorithm", "tuned over"]
     rows = {
-        tuple(row.labels): dict(zip(found.columns, row.cells, strict=True)) for row in found.rows
+        tuple(row.labels[:2]): dict(zip(found.columns, row.cells, strict=True))
+        for row in found.rows
     }
     assert [*rows] == [
         ("con-5x5x3a/snapshots", "Oryx"),

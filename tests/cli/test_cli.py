@@ -239,6 +239,10 @@ ON_EXPERT = "train oryx tmaze/planner-expert"
         ("data make con-5x6x3a/expert", "boards are square"),
         ("bench tmaze --only QMIX", "suite 'tmaze' has no QMIX; it has the algorithms 'Oryx',"),
         ("bench tmaze --first-seed -1", "first_seed must not be negative, got -1"),
+        ("bench tmaze --first-seed 995", "seed 1000 is that of tuning"),
+        ("bench tmaze --compare Oryx QMIX", "suite 'tmaze' has no QMIX"),
+        ("bench tmaze --compare Oryx", "--compare takes two algorithms or more"),
+        ("bench tmaze --tune --compare Oryx BC", "give it without --tune"),
         ("bench published --env chess", "environment 'chess'"),
     ],
 )
@@ -270,6 +274,15 @@ def test_a_table_of_nothing(
     assert expected in shown
     assert unexpected not in shown
     assert f"finished yet in {tmp_path}" in shown.replace("\n", "")
+
+
+def test_two_algorithms_are_compared_by_their_records(capsys: pytest.CaptureFixture[str]) -> None:
+    shipped = Path(__file__).parents[2] / "results" / "bench" / "connector"
+    cli.main(["bench", "connector", "--compare", "Oryx", "BC", "--out", str(shipped)])
+    shown = capsys.readouterr().out
+    assert "+0.150 [+0.106, +0.195]  3      significant" in shown
+    assert "MAICQ" not in shown
+    assert "not finished" not in shown
 
 
 def test_cells_that_are_not_run_again_are_told_of(

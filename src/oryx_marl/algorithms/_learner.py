@@ -34,6 +34,11 @@ class OfflineConfig:
     def __post_init__(self) -> None:
         require_sane(self)
 
+    @property
+    def acts_greedily(self) -> bool:
+        """See base.py; a learned distribution is sampled."""
+        return False
+
 
 class LearnerState(NamedTuple):
     """Online weights, target weights, optimiser, updates so far."""

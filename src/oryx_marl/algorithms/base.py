@@ -66,6 +66,11 @@ class Config(Protocol):
     online: ClassVar[bool]
     """It learns in an environment, not from a dataset."""
 
+    @property
+    def acts_greedily(self) -> bool:
+        """The method's own way of acting: the likeliest action always, or else sampled ones."""
+        ...
+
 
 @runtime_checkable
 class Algorithm(Protocol):

@@ -30,6 +30,11 @@ class Config(IndependentConfig):
     cql_over: Literal["available", "all"] = "available"
     """The actions that are pressed down (public code: all, illegal ones too)."""
 
+    @property
+    def acts_greedily(self) -> bool:
+        """Q-learning takes the action of the highest value."""
+        return True
+
 
 def loss(
     q: Float[Array, "B T N A"],

@@ -72,6 +72,11 @@ class AutoregressiveConfig(OfflineConfig):
             )
 
     @property
+    def acts_greedily(self) -> bool:
+        """Q-learning takes the action of the highest value; a learned policy is sampled."""
+        return self.objective == "q_learning"
+
+    @property
     def icq(self) -> IcqSettings:
         """What the loss takes of them."""
         return IcqSettings(

@@ -62,6 +62,11 @@ class Config:
     time_limit_ends: bool = False
     """Values of truncated episodes end at 0 (as published), instead of being left out."""
 
+    @property
+    def acts_greedily(self) -> bool:
+        """See base.py; it learns on sampled actions."""
+        return False
+
     def __post_init__(self) -> None:
         for name in ("num_envs", "rollout_length", "epochs", "minibatches"):
             if getattr(self, name) < 1:

@@ -12,8 +12,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from oryx_marl import config as configs
 from oryx_marl import experiment, files, provenance, recipes
-from oryx_marl.bench import summary, table
+from oryx_marl.bench import comparison, summary, table
 from oryx_marl.bench.record import CellRecord, read_cell, write_json
 from oryx_marl.bench.suite import Suite, Variant
 from oryx_marl.data import catalog, stats
@@ -39,6 +40,7 @@ from oryx_marl.training.online import OnlineSettings
 
 Report = Callable[[int, dict[str, np.ndarray]], None]
 CELLS, DATA, MARL_EVAL, FIGURE = "cells", "data", "marl_eval.json", "figure.svg"
+PAIRED = "Paired tests of the best on each dataset against the others"
 SPEED_NOTE = "all seeds together, evaluations and checkpoints included, compilation left out"
 LEAST_LEAD = 0.1
 """Of an expert before the data of its training."""
@@ -66,6 +68,8 @@ class Bench:
     """`with watch(title, updates) as report`: shows the progress of a cell."""
     tell: Callable[[str], None] = lambda message: None
     """Says what takes its time before."""
+    make_table: Callable[[Suite, summary.Records], table.Table] = summary.make_table
+    """The table of what is finished."""
 
     def run(self, only: tuple[str, ...] = ()) -> None:
         """Every chosen cell that is not finished; one that was killed goes on where it was."""
@@ -91,22 +95,34 @@ class Bench:
         return [cell for cell in self.suite.cells() if not self._path(*cell).exists()]
 
     def markdown(self) -> str:
-        """The table of what is finished, and below it what diverged and what is not run yet."""
+        """The table of what is finished, paired tests, what diverged and what is not run yet."""
         found = self.records()
-        note = tell_diverged(found) + _tell_missing(self.missing())
-        return table.markdown(summary.make_table(self.suite, found)) + note
+        note = tell_diverged(self.suite, found) + _tell_missing(self.missing())
+        tests = comparison.make_comparison(self.suite, found)
+        paired = f"\n{PAIRED}:\n\n{table.markdown(tests)}" if tests.rows else ""
+        return table.markdown(self.make_table(self.suite, found)) + paired + note
 
     def write_tables(self) -> None:
         """The table as Markdown and CSV, the figure, and all scores as marl-eval reads them."""
         found = self.records()
         _write_text(self.out / "table.md", self.markdown())
-        _write_text(self.out / "table.csv", table.csv(summary.make_table(self.suite, found)))
+        _write_text(self.out / "table.csv", table.csv(self.make_table(self.suite, found)))
         if self.suite.is_scaling:
             _write_text(self.out / FIGURE, summary.make_figure(self.suite, found))
         _write_text(self.out / MARL_EVAL, json.dumps(summary.merge_marl_eval(found)))
 
     def _path(self, variant: str, dataset: str) -> Path:
-        return self.out / CELLS / f"{_plain(variant)}--{_plain(dataset)}.json"
+        name = f"{_plain(variant)}--{self._place(variant, dataset)}"
+        return self.out / CELLS / f"{name}.json"
+
+    def _place(self, variant: str, dataset: str) -> str:
+        """The dataset, and what tells tuned settings from the suite's own."""
+        identity = self.suite.variants[variant].identity
+        return f"{_plain(dataset)}--{identity}" if identity else _plain(dataset)
+
+    def _folder(self, variant: str, dataset: str) -> Path:
+        """Of the run."""
+        return self.work / self.suite.name / _plain(variant) / self._place(variant, dataset)
 
     def _require_made(self, dataset: str) -> None:
         """What is missing is said before anything is run, not after hours of other cells."""
@@ -163,7 +179,7 @@ class Bench:
             chosen.algorithm,
             chosen.config,
             learn_from,
-            self.work / suite.name / _plain(variant) / _plain(dataset),
+            self._folder(variant, dataset),
             self._settings(chosen, learn_from),
             EvaluationSettings(episodes=suite.episodes, replays=0),
             drop_invalid=derived is not None and derived.drop_invalid,
@@ -172,7 +188,7 @@ class Bench:
     def _measure(self, variant: str, dataset: str) -> CellRecord:
         """Trains and scores one cell; the record says how to do it again."""
         suite, chosen = self.suite, self.suite.variants[variant]
-        run = Run(self.work / suite.name / _plain(variant) / _plain(dataset))
+        run = Run(self._folder(variant, dataset))
         seconds = _clock(run)
         work = self._plan(variant, dataset)
         data = work.learn_from if isinstance(work.learn_from, Dataset) else None
@@ -188,6 +204,7 @@ class Bench:
         last = [nothing, *run.rows(MetricRow)][-1]
         return {
             "variant": variant,
+            "tuning": None if chosen.chosen is None else configs.to_dict(chosen.chosen),
             "command": f"{self.command} --only {shlex.quote(variant)} {dataset}",
             "commit": provenance.find_commit() or "unknown",
             **run.read(RunConfig).to_json(),
@@ -275,14 +292,15 @@ def _tell_missing(cells: list[tuple[str, str]]) -> str:
     return f"\nNot run yet: {missing}.\n" if missing else ""
 
 
-def tell_diverged(records: summary.Records) -> str:
+def tell_diverged(suite: Suite, records: summary.Records) -> str:
     """Whose training failed, when its scores are of, and how every seed does by itself."""
     found = []
     for (variant, dataset), record in records.items():
         if record.get("diverged"):
             scores = record["scores"]
             at = f"after {scores['update']:,} updates" if "update" in scores else record["diverged"]
-            seeds = ", ".join(f"{each:.2f}" for each in scores["last"]["sampled"]["per_seed"])
+            own = summary.Scores.of(suite, variant, scores).own
+            seeds = ", ".join(f"{each:.2f}" for each in own)
             found.append(f"{variant} on `{dataset}` ({at}; by seed {seeds})")
     if not found:
         return ""

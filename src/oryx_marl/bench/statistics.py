@@ -46,6 +46,27 @@ class Estimate(NamedTuple):
     high: float
 
 
+class Paired(NamedTuple):
+    """How two algorithms differ when seed k of both is scored on the same episodes."""
+
+    difference: Estimate
+    """Mean over seeds of x - y, with Student's t interval; low and high are NaN where a single seed
+    or equal differences say nothing about spread."""
+    welch: float
+    """Two-sided p-value of Welch's test, which does not know of the pairs."""
+    num_seeds: int
+
+    @property
+    def verdict(self) -> str:
+        """`significant` is said where the interval leaves out 0, and nowhere else."""
+        value, low, high = self.difference
+        if math.isnan(low):
+            if self.num_seeds == 1:
+                return "one seed, no interval"
+            return "equal in every seed" if value == 0 else "the same in every seed, no interval"
+        return "significant" if low > 0 or high < 0 else "not significant"
+
+
 def mean_std(per_seed: Runs) -> Summary:
     """Mean and standard deviation over seeds, with S - 1 in the denominator.
 
@@ -68,6 +89,25 @@ def welch(x: Summary, y: Summary) -> float:
     if x.std == y.std == 0:
         return float(x.mean == y.mean)
     return float(stats.ttest_ind_from_stats(*x, *y, equal_var=False).pvalue)
+
+
+def paired(x: Runs, y: Runs, confidence: float = 0.95) -> Paired:
+    """The differences x - y seed by seed, with their t interval over seeds, and Welch beside.
+
+    Where both were scored on the same episodes (the same seeds, streams and number of episodes),
+    what makes those episodes hard or easy is in both scores and drops out.
+    """
+    _require_confidence(confidence)
+    if len(x) != len(y):
+        raise OryxError(f"{len(x)} and {len(y)} seeds make no pairs; compare them by Welch's test")
+    p = welch(mean_std(x), mean_std(y))
+    found = mean_std(x.astype(np.float64) - y.astype(np.float64))
+    if found.num_seeds < 2 or found.std == 0:
+        return Paired(Estimate(found.mean, math.nan, math.nan), p, found.num_seeds)
+    quantile = stats.t.ppf(0.5 + confidence / 2, found.num_seeds - 1)
+    half = float(quantile * found.std / math.sqrt(found.num_seeds))
+    difference = Estimate(found.mean, found.mean - half, found.mean + half)
+    return Paired(difference, p, found.num_seeds)
 
 
 def not_significantly_worse(

@@ -1,13 +1,26 @@
 """What a suite is: algorithms on datasets, each pair a cell."""
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from oryx_marl import registry
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.errors import OryxError
+
+Acting = Literal["sampled", "greedy"]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Settings that were chosen by tuning, and among how many."""
+
+    settings: Mapping[str, Any]
+    """What differs from the suite's settings, such as `{"network.width": 128}`."""
+    tried: int
 
 
 @dataclass(frozen=True)
@@ -23,6 +36,44 @@ class Variant:
     """Environment steps of an online learner; its cells name an environment, not a dataset."""
     seeds: int | None = None
     """Where it has not as many as the rest of the suite."""
+    ablation_of: str | None = None
+    """The variant whose tuned settings it takes over, so that one thing alone differs."""
+    fixed: bool = False
+    """Its settings are given, such as the paper's, and never tuned."""
+    earlier_runs: int = 0
+    """Runs by which its settings were chosen before there was a protocol."""
+    chosen: Chosen | None = None
+    """What tuning chose; part of `config` already."""
+
+    @property
+    def own_acting(self) -> Acting:
+        """The algorithm's own way of acting, by which it is scored."""
+        return "greedy" if self.config.acts_greedily else "sampled"
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether tuning searches settings for it."""
+        return self.steps is None and not self.fixed and self.ablation_of is None
+
+    @property
+    def tuned_over(self) -> str:
+        """How many settings it was given to choose from, in the words of the table."""
+        if self.fixed:
+            return "fixed"
+        if self.ablation_of is not None:
+            return f"as {self.ablation_of}"
+        earlier = f"{self.earlier_runs} earlier runs" if self.earlier_runs else ""
+        if self.chosen is not None:
+            return f"{self.chosen.tried}{' + ' * bool(earlier)}{earlier}"
+        return f"untuned ({earlier or '1 setting'})"
+
+    @property
+    def identity(self) -> str:
+        """Part of the record's name: empty for the suite's settings, a hash of what differs."""
+        if self.chosen is None or not self.chosen.settings:
+            return ""
+        text = json.dumps(dict(self.chosen.settings), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 @dataclass(frozen=True)
@@ -55,6 +106,8 @@ class Suite:
     """Datasets that are in no catalogue, by the names they have here."""
     described: tuple[str, ...] = ()
     """Further datasets of which it is recorded what is in them."""
+    tune_on: str = ""
+    """The dataset on which settings are chosen."""
     is_scaling: bool = False
     """Whether datasets differ in the number of agents: scores are normalised and make a figure."""
 

@@ -1,24 +1,44 @@
 """What the records of a suite show: one table, and where teams differ in size one figure."""
 
 from collections.abc import Mapping, Set
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from oryx_marl.bench import published, statistics, table
-from oryx_marl.bench.suite import Suite
+from oryx_marl.bench.suite import Acting, Suite
 from oryx_marl.errors import OryxError
 from oryx_marl.report import figure
 
 LEAST_SEEDS = 3
 """Below, nothing is marked as best or as good: a test on two seeds finds nothing."""
 LEGEND = (
-    "± standard deviation over seeds; [ ] best on these data; * not significantly worse than it "
-    "(Welch's t-test, 5% level)"
+    "weights of the last checkpoint; ± standard deviation over seeds; ( ) not the algorithm's own "
+    "way of acting;\n[ ] best on these data; * not significantly worse than it (Welch's t-test, 5% "
+    "level)"
 )
 
 Records = Mapping[tuple[str, str], dict[str, Any]]
 """Of finished cells by variant and dataset."""
+
+
+class Scores(NamedTuple):
+    """What the last weights of one row score, one number per seed."""
+
+    by_acting: dict[str, np.ndarray]
+    own_acting: Acting
+
+    @staticmethod
+    def of(suite: Suite, variant: str, scores: Mapping[str, Any]) -> "Scores":
+        """Those of a record."""
+        last = scores["last"]
+        found = {acting: np.array(last[acting]["per_seed"]) for acting in ("sampled", "greedy")}
+        return Scores(found, suite.variants[variant].own_acting)
+
+    @property
+    def own(self) -> np.ndarray:
+        """By the algorithm's own way of acting."""
+        return self.by_acting[self.own_acting]
 
 
 def make_table(suite: Suite, records: Records) -> table.Table:
@@ -46,7 +66,7 @@ def make_figure(suite: Suite, records: Records) -> str:
     """
     series: dict[str, list[figure.Point]] = {}
     for (variant, _), record in records.items():
-        score = record["scores"]["last"]["sampled"]
+        score = record["scores"]["last"][suite.variants[variant].own_acting]
         ends = [score["mean"] if score[end] is None else score[end] for end in ("low", "high")]
         shares = _normalise(np.array([score["mean"], *ends]), record["references"])
         if shares is not None:
@@ -68,33 +88,29 @@ def _by_dataset(suite: Suite, records: Records) -> table.Table:
     """Datasets and algorithms down; our scores, and what they are measured against."""
     entries = []
     for dataset in suite.datasets:
+        found = {name: record for (name, of), record in records.items() if of == dataset}
+        lost = {name for name, record in found.items() if record.get("diverged")}
         rows = {
-            name + (" (diverged)" if record.get("diverged") else ""): record
-            for (name, of), record in records.items()
-            if of == dataset
+            name: (dataset, name + " (diverged)" * (name in lost), suite.variants[name].tuned_over)
+            for name in found
         }
-        for acting in ("sampled", "greedy"):
-            runs = {
-                name: np.array(record["scores"]["last"][acting]["per_seed"])
-                for name, record in rows.items()
-            }
-            lost = {name for name, record in rows.items() if record.get("diverged")}
-            for name, cell in _compare(runs, lost).items():
-                entries.append(table.Entry((dataset, name), acting, cell))
-        for name, record in rows.items():
+        scores = {name: Scores.of(suite, name, record["scores"]) for name, record in found.items()}
+        for name, cells in _compare(scores, lost).items():
+            entries += [table.Entry(rows[name], *each) for each in cells.items()]
+        for name, record in found.items():
             references = record["references"]
-            scores = np.array(record["scores"]["last"]["sampled"]["per_seed"])
-            shares = _normalise(scores, references)
+            shares = _normalise(scores[name].own, references)
             if shares is not None:
                 cell = table.Cell(*statistics.mean_std(shares)[:2])
-                entries.append(table.Entry((dataset, name), "of expert", cell))
+                entries.append(table.Entry(rows[name], "of expert", cell))
             for column, value in references.items():
                 if value is not None:
-                    entries.append(table.Entry((dataset, name), column, table.Cell(value)))
+                    entries.append(table.Entry(rows[name], column, table.Cell(value)))
             cell = table.Cell(record["wall_seconds"] / 60, decimals=1)
-            entries.append(table.Entry((dataset, name), "minutes", cell))
+            entries.append(table.Entry(rows[name], "minutes", cell))
     columns = ["sampled", "greedy", "of expert", "random", "data", "expert", "minutes"]
-    return table.choose_columns(table.arrange(["dataset", "algorithm"], entries), columns)
+    labels = ["dataset", "algorithm", "tuned over"]
+    return table.choose_columns(table.arrange(labels, entries), columns)
 
 
 def _normalise(scores: np.ndarray, references: dict[str, float | None]) -> np.ndarray | None:
@@ -108,56 +124,65 @@ def _normalise(scores: np.ndarray, references: dict[str, float | None]) -> np.nd
 def _by_algorithm(suite: Suite, records: Records) -> table.Table:
     """Algorithms down; for each dataset our sampled and greedy scores, minutes, and the paper's."""
     entries = []
+    rows = {
+        name: (name, variant.tuned_over)
+        for main, variant in suite.variants.items()
+        for name in (main, *variant.acting)
+    }
     for dataset in suite.datasets:
         data = _short(dataset)
-        rows = {
-            name: scores
-            for (_, of), record in records.items()
-            if of == dataset
-            for name, scores in {record["variant"]: record["scores"], **record["acting"]}.items()
+        found = {name: record for (name, of), record in records.items() if of == dataset}
+        scores = {
+            name: Scores.of(suite, main, each)
+            for main, record in found.items()
+            for name, each in {main: record["scores"], **record["acting"]}.items()
         }
-        for acting in ("sampled", "greedy"):
-            runs = {name: np.array(s["last"][acting]["per_seed"]) for name, s in rows.items()}
-            for name, cell in _compare(runs).items():
-                entries.append(table.Entry((name,), f"{data}, {acting}", cell))
-        for (name, of), record in records.items():
-            if of == dataset:
-                cell = table.Cell(record["wall_seconds"] / 60, decimals=1)
-                entries.append(table.Entry((name,), f"{data}, minutes", cell))
+        for name, cells in _compare(scores).items():
+            entries += [table.Entry(rows[name], f"{data}, {a}", cell) for a, cell in cells.items()]
+        for name, record in found.items():
+            cell = table.Cell(record["wall_seconds"] / 60, decimals=1)
+            entries.append(table.Entry(rows[name], f"{data}, minutes", cell))
         for score in _published(dataset):
-            if score.algorithm in rows:
+            if score.algorithm in scores:
                 cell = table.Cell(score.mean, score.std)
-                entries.append(table.Entry((score.algorithm,), f"{data}, paper", cell))
-    order = [name for variant, v in suite.variants.items() for name in (variant, *v.acting)]
+                entries.append(table.Entry(rows[score.algorithm], f"{data}, paper", cell))
+    order = [*rows]
     entries.sort(key=lambda entry: order.index(entry.row[0]))
     columns = [
         f"{_short(dataset)}, {kind}"
         for dataset in suite.datasets
         for kind in ("sampled", "greedy", "paper", "minutes")
     ]
-    found = table.arrange(["algorithm"], entries)
-    return table.choose_columns(found, columns)
+    return table.choose_columns(table.arrange(["algorithm", "tuned over"], entries), columns)
 
 
-def _compare(runs: dict[str, np.ndarray], lost: Set[str] = frozenset()) -> dict[str, table.Cell]:
-    """Mean and spread of each, the best and those not significantly worse marked.
+def _compare(
+    scores: Mapping[str, Scores], lost: Set[str] = frozenset()
+) -> dict[str, dict[str, table.Cell]]:
+    """Mean and spread of each, by way of acting; each is compared by its own way alone.
 
-    What is as high as the best in the digits that are printed is marked as best too. Those that are
-    `lost`, because they diverged, are not compared: their spread would hide any difference.
+    The best and those not significantly worse are marked, and what is as high as the best in the
+    digits that are printed is marked as best too. Those that are `lost`, because they diverged, are
+    not compared: their spread would hide any difference.
     """
-    found = {name: statistics.mean_std(scores) for name, scores in runs.items()}
-    cells = {name: table.Cell(each.mean, each.std) for name, each in found.items()}
-    compared = {name: each for name, each in found.items() if name not in lost}
-    if len(runs) < 2 or not compared or min(map(len, runs.values())) < LEAST_SEEDS:
-        return cells
-    ranking = statistics.not_significantly_worse(compared)
-    highest = cells[ranking.best].mean_text
+    cells = {name: table.Cell(*statistics.mean_std(s.own)[:2]) for name, s in scores.items()}
+    compared = {name: s.own for name, s in scores.items() if name not in lost}
+    if len(cells) > 1 and compared and min(len(s.own) for s in scores.values()) >= LEAST_SEEDS:
+        ranking = statistics.not_significantly_worse(compared)
+        highest = cells[ranking.best].mean_text
+        for name in compared:
+            is_best = cells[name].mean_text == highest
+            cells[name] = cells[name]._replace(
+                best=is_best, star=not is_best and name in ranking.alike
+            )
     return {
-        name: cell._replace(
-            best=name in compared and cell.mean_text == highest,
-            star=cell.mean_text != highest and name in ranking.alike,
-        )
-        for name, cell in cells.items()
+        name: {
+            acting: cells[name]
+            if acting == s.own_acting
+            else table.Cell(*statistics.mean_std(runs)[:2], aside=True)
+            for acting, runs in s.by_acting.items()
+        }
+        for name, s in scores.items()
     }
 
 

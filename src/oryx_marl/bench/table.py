@@ -18,6 +18,8 @@ class Cell(NamedTuple):
     star: bool = False
     """Not significantly worse than the best."""
     decimals: int = 2
+    aside: bool = False
+    """Shown in parentheses and not compared: not the algorithm's own way of acting."""
 
     @property
     def mean_text(self) -> str:
@@ -27,9 +29,9 @@ class Cell(NamedTuple):
     @property
     def text(self) -> str:
         """`mean ± std`, or the mean alone where the spread is unknown."""
-        if self.std is None or math.isnan(self.std):
-            return self.mean_text
-        return f"{self.mean_text} ± {self.std:.{self.decimals}f}"
+        has_spread = self.std is not None and not math.isnan(self.std)
+        text = f"{self.mean_text} ± {self.std:.{self.decimals}f}" if has_spread else self.mean_text
+        return f"({text})" if self.aside else text
 
 
 class Entry(NamedTuple):
@@ -105,10 +107,10 @@ def csv(table: Table) -> str:
     return text.getvalue()
 
 
-def plain(table: Table, legend: str) -> str:
+def plain(table: Table, legend: str, always: bool = False) -> str:
     """Aligned for a terminal: the best in brackets, a star for what is not significantly worse.
 
-    The legend, which says what these are, stands below where there are any, or spreads.
+    The legend, which says what these are, stands below where there are any, or spreads, or always.
     """
     # A cell's text stands between two places for its marks, so that numbers stay in line.
     lines = [table.labels + [f" {column} " for column in table.columns]]
@@ -125,7 +127,7 @@ def plain(table: Table, legend: str) -> str:
     text = "".join("  ".join(line).rstrip() + "\n" for line in padded)
     cells = [cell for row in table.rows for cell in row.cells if cell is not None]
     is_marked = any(cell.best or cell.star or cell.text != cell.mean_text for cell in cells)
-    return f"{text}\n{legend}\n" if is_marked else text
+    return f"{text}\n{legend}\n" if is_marked or always else text
 
 
 def _escape(text: str) -> str:

@@ -10,11 +10,11 @@ from types import ModuleType
 import tyro
 
 from oryx_marl import registry
-from oryx_marl.bench import published, suite
+from oryx_marl.bench import comparison, published, suite, tuning
 from oryx_marl.bench import table as tables
-from oryx_marl.bench.runner import Bench, tell_diverged
+from oryx_marl.bench.runner import PAIRED, Bench, tell_diverged
 from oryx_marl.bench.suite import Suite
-from oryx_marl.bench.summary import LEGEND, make_table
+from oryx_marl.bench.summary import LEGEND, Records
 from oryx_marl.cli.console import console, default_is, errors, say, say_aside
 from oryx_marl.errors import OryxError, StoppedError
 from oryx_marl.parallel import compilation
@@ -42,6 +42,12 @@ class BenchSuite:
     """A flag of the suites that have a small version."""
     only: typing.Annotated[tuple[str, ...], default_is("all")] = ()
     """Algorithms or datasets, by the names in the table."""
+    tune: bool = False
+    """Try eight settings of every algorithm, with a seed that no table uses, and keep the best in
+    tuned.json; the suite uses them from then on."""
+    compare: typing.Annotated[tuple[str, ...], default_is("the best against all")] = ()
+    """Algorithms of which the first is tested against the others, in pairs of seeds; runs
+    nothing."""
     table: bool = False
     """Print what is finished and run nothing."""
     write_tables: bool = False
@@ -56,46 +62,102 @@ class BenchSuite:
     """Folder of the runs, which are large and needed until their cells are finished."""
 
     def __post_init__(self) -> None:
-        suite.load(self.suite, self.quick).choose(self.only)  # refuses an unknown name
+        self._chosen().choose(self._only())  # refuses an unknown name
         if self.first_seed < 0:
             raise OryxError(f"first_seed must not be negative, got {self.first_seed}")
+        if self.first_seed <= tuning.SEED < self.first_seed + self._main().seeds:
+            raise OryxError(f"seed {tuning.SEED} is that of tuning; choose another first_seed")
+        comparison.require_known(self._main(), self.compare)
+        if len(self.compare) == 1:
+            raise OryxError("--compare takes two algorithms or more")
+        if self.tune and self.compare:
+            raise OryxError("--compare tests the suite's cells; give it without --tune")
 
     def run(self) -> None:
         compilation.use_cache()
-        chosen = suite.load(self.suite, self.quick)
-        command = f"oryx bench {self.suite}{' --quick' if self.quick else ''}"
-        bench = Bench(
-            chosen,
-            self.out or suite.default_out(self.suite, self.quick),
-            self.work,
-            self.first_seed,
-            command,
-            lambda title, total: training_bar(total, errors, title),
-            lambda message: errors.print(message, highlight=False, soft_wrap=True),
-        )
+        bench = self._bench()
         if self.write_tables:
             bench.write_tables()
-        elif not self.table:
+        elif not self.table and not self.compare:
             self._tell_finished(bench)
             try:
-                bench.run(self.only)
+                bench.run(self._only())
             except StoppedError as stop:
                 raise StoppedError(stop.what, "the same command goes on from here") from stop
-        cells = chosen.choose(self.only)
+        cells = bench.suite.choose(self._only())
         records = {cell: record for cell, record in bench.records().items() if cell in cells}
         if records:
-            print(tables.plain(make_table(chosen, records), LEGEND))  # noqa: T201
-            console.print(tell_diverged(records), end="", highlight=False, soft_wrap=True)
-            console.print(f"records: {bench.out}", soft_wrap=True)
+            self._show(bench, records)
         else:
             say(f"nothing of it is finished yet in {bench.out}; without --table it is run")
-        if missing := [cell for cell in bench.missing() if cell in cells]:
+        missing = [cell for cell in bench.missing() if cell in cells]
+        if missing and not self.compare:
             names = "; ".join(f"{variant} on {data}" for variant, data in missing)
             console.print(f"not finished: {names}", highlight=False, soft_wrap=True)
 
+    def _show(self, bench: Bench, records: Records) -> None:
+        """The table of what is finished, what was tested or chosen, and where it is kept."""
+        tests = comparison.make_comparison(bench.suite, records, self.compare)
+        if self.compare:
+            print(tables.plain(tests, comparison.LEGEND, always=True))  # noqa: T201
+            return
+        legend = tuning.LEGEND if self.tune else LEGEND
+        print(tables.plain(bench.make_table(bench.suite, records), legend))  # noqa: T201
+        if tests.rows:
+            print(f"{PAIRED}:")  # noqa: T201
+            print(tables.plain(tests, comparison.LEGEND, always=True))  # noqa: T201
+        told = tell_diverged(bench.suite, records)
+        console.print(told, end="", highlight=False, soft_wrap=True)
+        console.print(f"records: {bench.out}", soft_wrap=True)
+        if self.tune and not self.table:
+            path = tuning.freeze(self._main(), bench.records(), self._out(), self._command())
+            if path.exists():
+                say(f"chosen settings, which the suite now uses: {path}")
+
+    def _main(self) -> Suite:
+        """The suite as it is shipped."""
+        return suite.load(self.suite, self.quick)
+
+    def _chosen(self) -> Suite:
+        """The suite that is run: with the settings that were tuned, or the one that tunes them."""
+        main = self._main()
+        if self.tune:
+            return tuning.make_suite(main)
+        return tuning.use(main, self._out(), suite.default_out(self.suite, self.quick))
+
+    def _only(self) -> tuple[str, ...]:
+        return tuning.expand(self._main(), self.only) if self.tune else self.only
+
+    def _out(self) -> Path:
+        return self.out or suite.default_out(self.suite, self.quick)
+
+    def _command(self) -> str:
+        words = ["oryx bench", self.suite, "--quick" * self.quick, "--tune" * self.tune]
+        return " ".join(word for word in words if word)
+
+    def _bench(self) -> Bench:
+        main = self._main()
+        bench = Bench(
+            self._chosen(),
+            self._out(),
+            self.work,
+            self.first_seed,
+            self._command(),
+            lambda title, total: training_bar(total, errors, title),
+            lambda message: errors.print(message, highlight=False, soft_wrap=True),
+        )
+        if not self.tune:
+            return bench
+        return dataclasses.replace(
+            bench,
+            out=bench.out / tuning.FOLDER,
+            first_seed=tuning.SEED,
+            make_table=lambda _, records: tuning.make_table(main, records),
+        )
+
     def _tell_finished(self, bench: Bench) -> None:
         """Which cells are not run again, and how they would be."""
-        cells = bench.suite.choose(self.only)
+        cells = bench.suite.choose(self._only())
         if finished := len(cells) - len([cell for cell in bench.missing() if cell in cells]):
             say_aside(
                 f"{finished} of {len(cells)} cells are recorded in {bench.out} and not run again; "

@@ -37,6 +37,7 @@ def make(name: str, data: str) -> Suite:
             for scenario in scenarios
             for variant in variants
         ),
+        tune_on=f"con-10x10x10a/{data}",
         is_scaling=True,
     )
 

@@ -18,6 +18,7 @@ SUITE = Suite(
     updates=50_000,
     seeds=3,
     log_every=1_250,
+    tune_on="smacv2_10_units/snapshots",
     is_scaling=True,
 )
 QUICK = _scaling.quick(SUITE, "smacv2_5_units/expert")

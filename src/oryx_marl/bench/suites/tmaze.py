@@ -13,32 +13,43 @@ ORYX = oryx.Config()
 PAPER = configs.from_dict(oryx.Config, settings.paper("tmaze", "replay"))
 
 
-def _oryx(**changes: Any) -> Variant:
-    return Variant("oryx", replace(ORYX, **changes))
+EARLIER_RUNS = 23
+"""Behind Oryx's defaults: docs/notes/differences.md#how-defaults-were-chosen."""
+
+
+def ablate(**changes: Any) -> Variant:
+    """Oryx with one thing changed."""
+    return Variant("oryx", replace(ORYX, **changes), ablation_of="Oryx")
 
 
 VARIANTS = {
-    "Oryx": _oryx(),
+    "Oryx": Variant("oryx", ORYX, earlier_runs=EARLIER_RUNS),
     "I-ICQ": Variant("iicq", iicq.Config()),
     "MAICQ": Variant("maicq", maicq.Config()),
-    "Oryx w/o autoregressive actions": _oryx(network=replace(ORYX.network, autoregressive=False)),
-    "Oryx w/o memory": Variant(
-        "oryx",
-        replace(ORYX, sequence_length=2),
+    "Oryx w/o autoregressive actions": ablate(network=replace(ORYX.network, autoregressive=False)),
+    "Oryx w/o memory": replace(
+        ablate(sequence_length=2),
         acting={"Oryx w/o memory, state not carried": {"memory_when_acting": False}},
     ),
-    "Oryx w/o ICQ": _oryx(objective="q_learning"),
+    "Oryx w/o ICQ": ablate(objective="q_learning"),
     "BC": Variant("bc", bc.Config()),
     "IQL-CQL": Variant("iql_cql", iql_cql.Config()),
     "MAT+ICQ": Variant("mat_icq", mat_icq.Config()),
     "MADT": Variant("madt", madt.Config()),
     "MADT, observations alone": Variant(
-        "madt", madt.Config(network=GPTConfig(tokens="observation", centralised=False))
+        "madt",
+        madt.Config(network=GPTConfig(tokens="observation", centralised=False)),
+        ablation_of="MADT",
     ),
-    "Oryx, the paper's settings": Variant("oryx", PAPER),
-    "Oryx in bfloat16": _oryx(network=replace(ORYX.network, precision="bfloat16")),
+    "Oryx, the paper's settings": Variant("oryx", PAPER, fixed=True),
+    "Oryx in bfloat16": ablate(network=replace(ORYX.network, precision="bfloat16")),
 }
-SUITE = Suite("tmaze", ("tmaze/replay", "tmaze/expert"), VARIANTS)
+SUITE = Suite(
+    "tmaze",
+    ("tmaze/replay", "tmaze/expert"),
+    VARIANTS,
+    tune_on="tmaze/replay",
+)
 
 QUICK = Suite(
     "tmaze-quick",
@@ -48,6 +59,7 @@ QUICK = Suite(
     seeds=2,
     episodes=160,
     log_every=100,
+    tune_on="tmaze/expert",
 )
 """Minutes on two cores. The colours are fixed in these data, so that even those solve it who do not
 coordinate; `tmaze_planner` has data where they are not."""

@@ -12,7 +12,7 @@ SUITE = Suite(
     "tmaze_paper",
     ("tmaze", *tmaze.SUITE.datasets),
     {
-        "Sable": Variant("sable", make_replay_config(), steps=20_000_000, seeds=4),
+        "Sable": Variant("sable", make_replay_config(), steps=20_000_000, seeds=4, earlier_runs=4),
         "Oryx": tmaze.VARIANTS["Oryx"],
         PAPER: tmaze.VARIANTS[PAPER],
     },
@@ -22,5 +22,6 @@ SUITE = Suite(
         ("Oryx", "tmaze/expert"),
         (PAPER, "tmaze/expert"),
     ),
+    tune_on="tmaze/replay",
     described=("tmaze/snapshots", "tmaze/replay-small"),
 )

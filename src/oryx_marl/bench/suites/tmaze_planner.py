@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from oryx_marl.bench.suite import Derived, Suite, Variant
+from oryx_marl.bench.suite import Derived, Suite
 from oryx_marl.bench.suites import tmaze
 from oryx_marl.data.dataset import Dataset
 
@@ -13,9 +13,9 @@ DATASETS = ("tmaze/planner-mixed", "tmaze/planner-expert")
 ILLEGAL = "tmaze/planner-expert-3-percent-illegal"
 """As from a log with wrong labels: does dropping them keep them from doing harm?"""
 VARIANTS = tmaze.VARIANTS | {
-    "Oryx, plain cloning": Variant("oryx", replace(tmaze.ORYX, objective="bc")),
-    "Oryx, no recurrent state": Variant("oryx", replace(tmaze.ORYX, memory=False)),
-    "Oryx, own advantage": Variant("oryx", replace(tmaze.ORYX, advantage="own")),
+    "Oryx, plain cloning": tmaze.ablate(objective="bc"),
+    "Oryx, no recurrent state": tmaze.ablate(memory=False),
+    "Oryx, own advantage": tmaze.ablate(advantage="own"),
 }
 
 
@@ -40,6 +40,7 @@ SUITE = Suite(
         *((variant, dataset) for variant in VARIANTS for dataset in DATASETS),
         ("Oryx", ILLEGAL),
     ),
+    tune_on=DATASETS[0],
     derived={ILLEGAL: Derived(DATASETS[1], partial(plant_illegal, share=0.03), drop_invalid=True)},
 )
 QUICK = Suite(
@@ -50,4 +51,5 @@ QUICK = Suite(
     seeds=tmaze.QUICK.seeds,
     episodes=tmaze.QUICK.episodes,
     log_every=tmaze.QUICK.log_every,
+    tune_on=DATASETS[1],
 )
