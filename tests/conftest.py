@@ -1,6 +1,9 @@
 """All tests run with shapes and types of every annotated function checked."""
 
+import gc
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
 import jax
 import jaxtyping
@@ -13,6 +16,21 @@ jaxtyping.install_import_hook("oryx_marl", "checked.check")
 
 # Accelerators multiply float32 in lower precision by default; equalities are tested in full.
 jax.config.update("jax_default_matmul_precision", "highest")
+
+
+MOST_MAPS = 25_000
+"""Memory maps of a process before compiled programs are given up; Linux allows 65,530, and beyond
+them the compiler crashes."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_programs() -> Iterator[None]:
+    """Every compiled program holds some memory maps, and files hardly share any."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
+        jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture
@@ -32,6 +50,8 @@ def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
 LONGEST_FIRST = (
     "test_conformance_algorithms",
     "test_cli",
+    "test_recurrent_state",
+    "test_data_units",
     "test_conformance_envs",
     "test_recipes",
     "test_online",

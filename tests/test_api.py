@@ -46,7 +46,9 @@ def test_settings_are_those_of_the_command_line() -> None:
     assert schedule.steps == 5_000
     with pytest.raises(oryx.OryxError, match="no setting trace; it is called td_lambda now"):
         api._settings("oryx", {"trace": 0.5})
-    with pytest.raises(oryx.OryxError, match=r"'bc' has no setting width; it has: batch_size"):
+    with pytest.raises(
+        oryx.OryxError, match=r"'bc' has no setting width; it has: act_with_ema, batch_size"
+    ):
         api._settings("bc", {"width": 32})
     with pytest.raises(oryx.OryxError, match="no setting widht; did you mean width"):
         api._settings("oryx", {"widht": 32})
@@ -95,9 +97,10 @@ def test_from_a_log_to_a_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(oryx.OryxError, match="number of actions: 3 against 7"):
         oryx.evaluate(run, "tmaze", episodes=2)
     policy = oryx.load(run, act="greedy")
+    assert policy.act({"a": [0], "b": [0]}) == {"a": 0, "b": 1}
     assert policy.act({"a": [1], "b": [1]}) == {"a": 1, "b": 2}
     file = run.folder / "policy" / "last.npz"
-    np.testing.assert_array_equal(oryx.load(file, act="greedy").act([[1], [1]]), [1, 2])
+    np.testing.assert_array_equal(oryx.load(file, act="greedy").act([[0], [0]]), [0, 1])
     with pytest.warns(OryxWarning, match=r'greedy=True is called act="greedy" now'):
         assert repr(oryx.load(file, greedy=True)).endswith("greedy)")
     assert repr(oryx.load(file, act=0.25)).endswith("0.25)")

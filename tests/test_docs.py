@@ -190,8 +190,8 @@ def test_every_command_is_in_the_reference() -> None:
 def test_flags_are_in_the_reference_with_their_help() -> None:
     page = command_page()
     section = page.split("### oryx train oryx\n")[1].split("\n### ")[0]
-    default = registry.load("algorithms", "oryx").Config().policy_temperature
-    (text,) = re.findall(r"^\| `--policy-temperature FLOAT` \| (.+) \|$", section, re.MULTILINE)
+    default = registry.load("algorithms", "oryx").Config().td_lambda
+    (text,) = re.findall(r"^\| `--td-lambda FLOAT` \| (.+) \|$", section, re.MULTILINE)
     assert re.fullmatch(rf".{{20,}} \(default: {default}\)", text)
     assert "| `--num-heads INT` |" in section
     shared = page.split("## oryx train\n")[1].split("\n### ")[0]

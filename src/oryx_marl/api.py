@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from rich.console import Console
 
 from oryx_marl import experiment, recipes, registry, renamed, resuming
+from oryx_marl.algorithms._making import make_algorithm
 from oryx_marl.config import coerce
 from oryx_marl.data import catalog, vault
 from oryx_marl.data.dataset import Dataset
@@ -157,7 +158,7 @@ def learners_of(spec: Spec) -> list[str]:
         if name in registry.installed("algorithms") or experiment.is_online(name):
             continue
         with suppress(OryxError):
-            experiment.make_algorithm(name, registry.load("algorithms", name).Config(), spec)
+            make_algorithm(name, registry.load("algorithms", name).Config(), spec)
             found.append(name)
     return found
 
@@ -201,7 +202,7 @@ def train(
     given = {name: value for name, value in given.items() if value is not None}
     config, schedule = _settings(algorithm, given, begun)
     if isinstance(schedule, OnlineSettings):
-        made = experiment.make_algorithm(algorithm, config, learn_from.spec)
+        made = make_algorithm(algorithm, config, learn_from.spec)
         schedule = schedule.in_updates(made.batch_size * made.sequence_length)
     chosen = evaluation or EvaluationSettings()
     named = Named(_text(data), _text(env))

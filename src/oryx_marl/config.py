@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 from oryx_marl.errors import OryxError
 
 T = TypeVar("T")
+BEFORE = "before"
+"""Key of a field's metadata: the value that stands for it where it is not stored."""
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -19,6 +21,10 @@ def to_dict(config: Any) -> dict[str, Any]:
 def coerce(config: Any, name: str, value: Any) -> Any:
     """A value for a setting of a config, checked against its type; 1e3 is a whole number too."""
     kind = typing.get_type_hints(type(config))[name]
+    if type(None) in typing.get_args(kind):
+        if value is None:
+            return None
+        (kind,) = (each for each in typing.get_args(kind) if each is not type(None))
     choices = typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else ()
     if kind is int and isinstance(value, float) and value.is_integer():
         return int(value)
@@ -32,6 +38,26 @@ def coerce(config: Any, name: str, value: Any) -> Any:
     words = {int: "a whole number", float: "a number", bool: "True or False"}
     wanted = words.get(kind, f"one of {', '.join(map(str, choices))}")
     raise OryxError(f"{name} must be {wanted}, got {value!r}")
+
+
+def added(default: Any, before: Any) -> Any:
+    """A field of a Config that older versions did not have; they did as `before` says."""
+    return dataclasses.field(default=default, metadata={BEFORE: before})
+
+
+def from_stored(kind: type[T], values: Mapping[str, Any]) -> T:
+    """The config of a run or policy of this version or an older one."""
+    return from_dict(kind, _complete(kind, values))
+
+
+def _complete(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    types, found = typing.get_type_hints(kind), dict(values)
+    for entry in dataclasses.fields(kind):
+        if BEFORE in entry.metadata:
+            found.setdefault(entry.name, entry.metadata[BEFORE])
+        elif dataclasses.is_dataclass(types[entry.name]):
+            found[entry.name] = _complete(types[entry.name], values.get(entry.name, {}))
+    return found
 
 
 def from_dict(kind: type[T], values: Mapping[str, Any]) -> T:

@@ -1,7 +1,7 @@
 """One run from data, or from an environment, to its outcomes; nothing but orchestration."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +11,9 @@ import numpy as np
 import oryx_marl
 from oryx_marl import config as configs
 from oryx_marl import registry
+from oryx_marl.algorithms._learner import require_trainable
+from oryx_marl.algorithms._making import make_algorithm
+from oryx_marl.algorithms._size import fill_size
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.data import stats
 from oryx_marl.data.dataset import Dataset
@@ -40,7 +43,6 @@ from oryx_marl.training import loop
 from oryx_marl.training.loop import TrainSettings, TrainState
 from oryx_marl.training.offline import DatasetSource
 from oryx_marl.training.online import EnvSource
-from oryx_marl.types import Spec
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,7 @@ def run(
     With `record` every step of an online learner is recorded. Several devices are used as
     parallel/devices.py says.
     """
+    experiment = replace(experiment, config=_complete(experiment))
     algorithm = make_algorithm(experiment.algorithm, experiment.config, experiment.learn_from.spec)
     _require_fit(experiment, algorithm)
     seeds = experiment.train.seeds
@@ -227,6 +230,14 @@ def _keep_policies(
     return Trained(experiment.algorithm, experiment.task, algorithm, seeds, weights, run)
 
 
+def _complete(experiment: Experiment) -> Any:
+    """The config, with what follows from the data."""
+    require_trainable(experiment.config)
+    found = experiment.learn_from
+    rows = found.num_rows if isinstance(found, Dataset) else None
+    return fill_size(experiment.config, found.spec, rows)
+
+
 def _require_fit(experiment: Experiment, algorithm: Algorithm) -> None:
     """Raises unless the algorithm can learn from what it is given, and be scored where it is."""
     online = algorithm.config.online
@@ -242,11 +253,6 @@ def _require_fit(experiment: Experiment, algorithm: Algorithm) -> None:
                 f"a policy for {experiment.task} cannot act in {experiment.env.name}: "
                 f"{'; '.join(misfits)}"
             )
-
-
-def make_algorithm(name: str, config: Any, spec: Spec) -> Algorithm:
-    """The algorithm of a name and its Config for a task."""
-    return registry.load("algorithms", name).make(config, spec)
 
 
 def is_online(algorithm: str) -> bool:
@@ -269,8 +275,14 @@ def _prepare(
     if isinstance(found, Dataset):
         assert parts is not None
         run.write(DatasetCard.from_json(stats.describe(parts.train, found.fingerprint())))
-        needs_returns = algorithm.needs_returns_to_go
-        return DatasetSource(put_on_device(parts.train, needs_returns, devices.everywhere()))
+        return DatasetSource(
+            put_on_device(
+                parts.train,
+                algorithm.needs_returns_to_go,
+                devices.everywhere(),
+                algorithm.value_discount,
+            )
+        )
     if record is None:
         return EnvSource(found)
     record.recorder.rewind((run.newest_update() or 0) if resume else 0)

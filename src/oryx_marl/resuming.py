@@ -37,7 +37,7 @@ class Begun:
             kind = registry.load("algorithms", self.config.algorithm).Config
         except UnknownNameError as error:
             raise OryxError(f"{self.run.folder} needs more than the package: {error}") from error
-        return configs.from_dict(kind, self.config.config)
+        return configs.from_stored(kind, self.config.config)
 
     @cached_property
     def train(self) -> TrainSettings:

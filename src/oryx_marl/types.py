@@ -138,6 +138,15 @@ class Step(NamedTuple):
         return self.observation._replace(last_rewards=self.rewards)
 
 
+class FeatureStatistics(NamedTuple):
+    """Of each observed feature, over the logged steps of all present agents."""
+
+    mean: "jax.Array"
+    """[O] float32."""
+    std: "jax.Array"
+    """[O] float32; 1 for features that never change."""
+
+
 class Window(NamedTuple):
     """T consecutive logged steps, [T, ...] each or [B, T, ...]; may cross episode borders."""
 
@@ -153,6 +162,14 @@ class Window(NamedTuple):
     returns_to_go: "jax.Array | None" = None
     """[T, N] float32: rewards until the episode's end, this step's included; None unless asked
     for."""
+    feature_statistics: FeatureStatistics | None = None
+    """Of the whole dataset, without axes of steps; None if unknown."""
+
+    @property
+    def choice(self) -> "jax.Array":
+        """[T, N] bool: more than one action is available."""
+        is_box = self.actions.ndim > self.rewards.ndim
+        return (self.observation.action_mask.sum(axis=-1) > 1) | is_box
 
     def reorder(self, ids: "jax.Array") -> "Window":
         """The same with the agents in the order of `ids` [N]."""
@@ -165,6 +182,7 @@ class Window(NamedTuple):
             self.terminal[..., ids],
             self.state,
             None if self.returns_to_go is None else self.returns_to_go[..., ids],
+            self.feature_statistics,
         )
 
 

@@ -69,6 +69,13 @@ read_q = Read(jnp.array(2), jnp.array(0.0))
 read_q_plus_one = Read(jnp.array(2), jnp.array(1.0))
 
 
+def iicq_loss(learner: Any, network: Reads, target: Reads, steps: Window) -> Any:
+    """The loss on what these read, which have no recurrent state."""
+    reads = (network.actor, network.critic, target.critic)
+    outputs = jnp.stack([read(steps.observation) for read in reads])
+    return learner.outputs_loss(network, target, outputs, steps)
+
+
 def one_agent(rows: list[list[list[float]]]) -> np.ndarray:
     """[B, T, 2, 4] with these numbers for agent 0 and zeros for agent 1."""
     features = np.zeros((len(rows), len(rows[0]), 2, 4), np.float32)
@@ -98,11 +105,13 @@ def test_iicq_by_hand() -> None:
         ]
     )
     steps = window(features, agent_mask=only_first(2, 2))
-    config = iicq.Config(discount=0.5, policy_temperature=1.0, value_temperature=1.0)
+    config = iicq.Config(
+        discount=0.5, policy_temperature=1.0, value_temperature=1.0, standardise=False
+    )
     learner = iicq.make(config, SPEC)
     network = Reads(read_logits, read_q)
     target = Reads(read_logits, read_q_plus_one)
-    total, metrics = learner.loss(network, target, steps, jax.random.key(0))
+    total, metrics = iicq_loss(learner, network, target, steps)
     errors = [0.4 - 1, 0.9 * (4 + LOG(9)) - 1]
     critic = np.mean([0.5 * error**2 for error in errors])
     assert float(metrics["critic_loss"]) == pytest.approx(critic, rel=1e-5)
@@ -118,10 +127,10 @@ def test_iicq_weighs_by_its_own_advantage() -> None:
     features[1, 0, 0, :2] = [LOG(0.5), LOG(0.5)]
     features[0, 0, 0, :2] = [0, 0]
     features[:, 0, 1, 0] = [LOG(3), 0]  # π(0) of agent 1: ¾ and ½
-    learner = iicq.make(iicq.Config(policy_temperature=1.0), SPEC)
+    learner = iicq.make(iicq.Config(policy_temperature=1.0, standardise=False), SPEC)
     network = Reads(read_logits, read_q)
     target = network
-    _, metrics = learner.loss(network, target, window(features), jax.random.key(0))
+    _, metrics = iicq_loss(learner, network, target, window(features))
     # eight rows: agent 0 at step 0 (½ and 3/2 times log 2), agent 1 at step 0 (-log ¾, log 2), and
     # four at step 1 with log 2 each
     expected = (0.5 + 1.5) * LOG(2) - LOG(0.75) + LOG(2) + 4 * LOG(2)
@@ -213,7 +222,11 @@ def test_maicq_policy_loss_by_hand_and_without_gradient_to_the_mixer() -> None:
 
     def of(shares: jax.Array) -> jax.Array:
         policy = categorical(logits, steps.observation.action_mask)
-        return maicq.policy_loss(policy, DiscreteValues(q), shares, steps, 1.0)[0]
+        nothing = jnp.zeros((1, 1))
+        unused = (nothing, nothing), nothing > 0  # where a temperature is given
+        return maicq.policy_loss(
+            policy, DiscreteValues(q), shares, steps, maicq.Config(policy_temperature=1.0), *unused
+        )[0]
 
     shares = jnp.array([[[0.75, 0.25]]])
     expected = (0.75 * LOG(2) + 0.25 * LOG(4)) / 2
@@ -229,7 +242,7 @@ def test_maicq_may_normalise_the_state() -> None:
     features = np.zeros((4, 3, 2, 4), np.float32)
 
     def losses(normalise: bool) -> list[float]:
-        learner = maicq.make(maicq.Config(normalise_state=normalise), spec)
+        learner = maicq.make(maicq.Config(normalise_state=normalise, standardise=False), spec)
         network, loss = jax.jit(learner.make_network)(key), eqx.filter_jit(learner.loss)
         windows = [window(features, state=each) for each in (state, 50 * state - 20)]
         return [float(loss(network, network, steps, key)[0]) for steps in windows]

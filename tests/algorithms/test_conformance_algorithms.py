@@ -13,6 +13,7 @@ import pytest
 
 from oryx_marl import registry
 from oryx_marl.algorithms import base
+from oryx_marl.algorithms._making import make_algorithm
 from oryx_marl.algorithms.sable import Decision
 from oryx_marl.data import catalog
 from oryx_marl.data.sampler import put_on_device, sample_windows
@@ -63,7 +64,7 @@ def shrink(config: Any) -> Any:
 @cache
 def make(name: str) -> Any:
     module = registry.load("algorithms", name)
-    return module.make(shrink(module.Config()), ENV.spec)
+    return make_algorithm(name, shrink(module.Config()), ENV.spec)
 
 
 @cache

@@ -16,7 +16,7 @@ from oryx_marl.types import ActionSpace, Observation, Spec, Window
 
 SPEC = Spec("", ("a", "b"), (3, 3), ActionSpace("discrete", 4), episode_limit=9)
 T, CONTEXT = 6, 6
-SMALL = madt.Config(network=GPTConfig(width=8), sequence_length=CONTEXT)
+SMALL = madt.Config(network=GPTConfig(width=8), sequence_length=CONTEXT, standardise=False)
 
 
 @jax.jit

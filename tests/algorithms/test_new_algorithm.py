@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from oryx_marl import experiment, registry
+from oryx_marl.algorithms import bc
 from oryx_marl.cli import main as cli
 from oryx_marl.data import catalog
 from oryx_marl.data.subsample import whole_episodes
@@ -48,3 +49,12 @@ def test_the_documented_algorithm_trains(tmp_path: Path, own_plugins: None) -> N
 
 def test_the_page_is_short() -> None:
     assert len(PAGE.read_text().splitlines()) < 70
+
+
+def test_a_loss_that_would_not_be_used_is_refused() -> None:
+    """As plug-ins had it before states were carried."""
+    with pytest.raises(OryxError, match=r"Old has a recurrent state.*`outputs_loss`"):
+
+        class Old(bc.BC):
+            def loss(self, network, target, window, key):
+                raise NotImplementedError

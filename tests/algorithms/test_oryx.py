@@ -1,5 +1,7 @@
 """Oryx's loss against numbers worked out by hand, and what its policy promises."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +15,9 @@ from oryx_marl.types import ActionSpace, Observation, Spec, Window
 SPEC = Spec("", ("a", "b"), (6, 6), ActionSpace("discrete", 3))
 CONFIG = oryx.Config(
     network=NetworkConfig(width=16),
+    standardise=False,
+    initial_state="zeros",
+    advantage="cumulative",
     batch_size=2,
     sequence_length=4,
     discount=0.5,
@@ -32,6 +37,18 @@ def tables(observation: Observation, actions: jax.Array, ids: jax.Array):
 def target_tables(observation: Observation, actions: jax.Array, ids: jax.Array):
     """Its target network: Q one higher."""
     return observation.features[..., :3], observation.features[..., 3:] + 1
+
+
+def loss(network, target, steps, ids, config):
+    """The loss on tables, which have no recurrent state."""
+
+    def without_state(table):
+        return lambda observation, actions, ids, state: (*table(observation, actions, ids), state)
+
+    total, (metrics, _) = oryx.loss(
+        without_state(network), without_state(target), steps, ids, config
+    )
+    return total, metrics
 
 
 def window(features: np.ndarray, **changes) -> Window:
@@ -78,7 +95,7 @@ def test_critic_terms_by_hand() -> None:
     rewards[0, 1, 0] = 1.0
     rewards[:, :, 1] = 77.0
     steps = window(features, terminal=terminal, agent_mask=agent_mask, rewards=rewards)
-    _, metrics = oryx.loss(tables, target_tables, steps, IDS, CONFIG)
+    _, metrics = loss(tables, target_tables, steps, IDS, CONFIG)
     errors = [
         0.5 * 0.5 * 3 - 1,
         1.0 - 2,
@@ -99,7 +116,7 @@ def test_no_bootstrap_across_borders(border: str) -> None:
     features = np.zeros((1, 3, 2, 6))
     features[0, :, :, 3] = [[1, 1], [2, 2], [1000, 1000]]
     reset = np.array([[False, False, True]])
-    _, metrics = oryx.loss(tables, target_tables, window(features, reset=reset), IDS, CONFIG)
+    _, metrics = loss(tables, target_tables, window(features, reset=reset), IDS, CONFIG)
     # Only pair (0, 1) counts: y = 1/2 · 3, Q = 1, for both agents.
     assert float(metrics["critic_loss"]) == pytest.approx(0.5 * 0.5**2)
 
@@ -113,7 +130,7 @@ def test_terminal_wins_over_the_border() -> None:
         terminal=np.array([[[True, True], [False, False]]]),
         rewards=np.array([[[5.0, 5.0], [0.0, 0.0]]], np.float32),
     )
-    _, metrics = oryx.loss(tables, target_tables, steps, IDS, CONFIG)
+    _, metrics = loss(tables, target_tables, steps, IDS, CONFIG)
     assert float(metrics["critic_loss"]) == pytest.approx(0.5 * 3**2)
 
 
@@ -144,7 +161,7 @@ def weights(*advantages: float) -> np.ndarray:
 
 def test_policy_loss_with_cumulative_advantage_by_hand() -> None:
     """Cumulative advantages: agent 0: -1 and 0; agent 1: -1 + 3 = 2 and 0 + 1 = 1."""
-    _, metrics = oryx.loss(tables, tables, policy_case(), IDS, CONFIG)
+    _, metrics = loss(tables, tables, policy_case(), IDS, CONFIG)
     first, second = weights(-1, 0), weights(2, 1)
     half, quarter = np.log(2), np.log(4)
     terms = [first[0] * half, first[1] * half, second[0] * quarter, second[1] * half]
@@ -157,7 +174,7 @@ def test_policy_loss_with_cumulative_advantage_by_hand() -> None:
 
 def test_policy_loss_with_own_advantage_by_hand() -> None:
     config = oryx.Config(**{**vars(CONFIG), "advantage": "own"})
-    _, metrics = oryx.loss(tables, tables, policy_case(), IDS, config)
+    _, metrics = loss(tables, tables, policy_case(), IDS, config)
     first, second = weights(-1, 0), weights(3, 1)
     terms = [first.sum() * np.log(2), second[0] * np.log(4), second[1] * np.log(2)]
     assert float(metrics["policy_loss"]) == pytest.approx(np.sum(terms) / 4, rel=1e-5)
@@ -167,7 +184,7 @@ def test_absent_agent_adds_nothing_to_the_advantage() -> None:
     """Agent 0 of example 0 is absent: agent 1's cumulative advantage is its own 3."""
     agent_mask = np.zeros((2, 2, 2), bool)
     agent_mask[:, 0] = [[False, True], [True, True]]
-    _, metrics = oryx.loss(tables, tables, policy_case(agent_mask=agent_mask), IDS, CONFIG)
+    _, metrics = loss(tables, tables, policy_case(agent_mask=agent_mask), IDS, CONFIG)
     second = weights(3, 1)
     # Agent 0 of example 1 is alone in its softmax: weight 1.
     terms = [np.log(2), second[0] * np.log(4), second[1] * np.log(2)]
@@ -181,12 +198,12 @@ def test_rows_with_an_illegal_label_stay_out_of_the_policy_loss() -> None:
     steps = policy_case(actions=actions)
     first = weights(-1, 0)
     terms = [first[0] * np.log(2), first[1] * np.log(2), np.log(2)]
-    _, metrics = oryx.loss(tables, tables, steps, IDS, CONFIG)
+    _, metrics = loss(tables, tables, steps, IDS, CONFIG)
     assert float(metrics["policy_loss"]) == pytest.approx(np.mean(terms), rel=1e-5)
 
     def of_features(features):
         changed = steps._replace(observation=steps.observation._replace(features=features))
-        return oryx.loss(tables, tables, changed, IDS, CONFIG)[1]["policy_loss"]
+        return loss(tables, tables, changed, IDS, CONFIG)[1]["policy_loss"]
 
     gradient = jax.grad(of_features)(steps.observation.features)
     assert np.isfinite(gradient).all()
@@ -195,7 +212,7 @@ def test_rows_with_an_illegal_label_stay_out_of_the_policy_loss() -> None:
 
 def test_cloning_weighs_every_row_alike() -> None:
     config = oryx.Config(**{**vars(CONFIG), "objective": "bc"})
-    total, metrics = oryx.loss(tables, tables, policy_case(), IDS, config)
+    total, metrics = loss(tables, tables, policy_case(), IDS, config)
     expected = np.mean([np.log(2), np.log(2), np.log(4), np.log(2)])
     assert float(metrics["policy_loss"]) == pytest.approx(expected, rel=1e-5)
     assert float(total) == pytest.approx(expected + 0.25 * float(metrics["critic_loss"]), rel=1e-5)
@@ -208,12 +225,104 @@ def test_q_learning_takes_the_best_legal_next_value_and_no_policy_loss() -> None
     action_mask = np.ones((1, 2, 2, 3), bool)
     action_mask[..., 2] = False
     config = oryx.Config(**{**vars(CONFIG), "objective": "q_learning"})
-    total, metrics = oryx.loss(
+    total, metrics = loss(
         tables, target_tables, window(features, action_mask=action_mask), IDS, config
     )
     expected = 0.5 * (0.5 * 6 - 1) ** 2
     assert float(metrics["critic_loss"]) == pytest.approx(expected)
     assert float(total) == pytest.approx(0.25 * expected)
+
+
+def test_expected_targets_take_the_mean_over_the_policy() -> None:
+    """π of the next step is 1/2, 1/4, 1/4 and Q⁻ there 3, 5, 9, so y = 1/2 · 5; Q = 1."""
+    features = np.zeros((1, 2, 2, 6))
+    features[0, 0, :, 3] = 1
+    features[0, 1, :, :3] = logs(0.5, 0.25, 0.25)
+    features[0, 1, :, 3:] = [2, 4, 8]
+    config = replace(CONFIG, next_action="expected", value_temperature=1e9)
+    _, metrics = loss(tables, target_tables, window(features), IDS, config)
+    assert float(metrics["critic_loss"]) == pytest.approx(0.5 * (0.5 * 5 - 1) ** 2)
+
+
+def test_of_two_critics_the_lower_next_value_counts() -> None:
+    """Q⁻ of the logged action is 3 and 5, so both learn y = 1/2 · 3; they say 1 and 2 before. The
+    weights come from the mean of both advantages."""
+
+    def two(lift: float):
+        def network(observation: Observation, actions: jax.Array, ids: jax.Array):
+            logits, q = tables(observation, actions, ids)
+            return logits, jnp.concatenate([q, 2 * q], axis=-1) + lift
+
+        return network
+
+    features = np.zeros((2, 2, 2, 6))
+    features[:, 0, :, 3] = 1
+    features[:, 1, :, 3] = 2
+    config = replace(CONFIG, num_critics=2, value_temperature=1e9)
+    _, metrics = loss(two(0), two(1), window(features), IDS, config)
+    expected = 0.5 * np.mean([(0.5 * 3 - 1) ** 2, (0.5 * 3 - 2) ** 2])
+    assert float(metrics["critic_loss"]) == pytest.approx(expected)
+    features[0, :, :, 4] = -3.0
+    _, one = loss(tables, target_tables, window(1.5 * features), IDS, CONFIG)
+    _, both = loss(two(0), two(1), window(features), IDS, config)
+    assert float(both["effective_sample_size"]) == pytest.approx(
+        float(one["effective_sample_size"]), rel=1e-5
+    )
+
+
+def test_an_unset_temperature_follows_the_spread_of_advantages() -> None:
+    """Rewards of another size, with values to match, change no weight, and the temperature is the
+    root of their variance, the squared reward per step ((1 - γ) y) and (0.3 · TD error)²."""
+    steps = random_window(1)
+    config = replace(CONFIG, policy_temperature=None, value_temperature=1e9, advantage="own")
+    _, metrics = loss(tables, tables, steps, IDS, config)
+    logits, q = np.asarray(steps.observation.features[..., :3]), steps.observation.features[..., 3:]
+    q, policy = np.asarray(q), np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    taken = np.take_along_axis(q, np.asarray(steps.actions)[..., None], -1)[..., 0]
+    labels = np.asarray(steps.observation.agent_mask & steps.choice)
+    supported = np.take_along_axis(
+        np.asarray(steps.observation.action_mask), np.asarray(steps.actions)[..., None], -1
+    )[..., 0]
+    masked = np.where(steps.observation.action_mask, policy, 0)
+    masked /= np.maximum(masked.sum(-1, keepdims=True), 1e-9)
+    advantage = (taken - (masked * q).sum(-1))[labels & supported]
+    least = advantage.std()
+    found = float(metrics["policy_temperature"])
+    assert least < found < 3 * least
+    _, patient = loss(tables, tables, steps, IDS, replace(config, discount=1.0))
+    errors = 2 * float(patient["critic_loss"])  # squared, on average
+    expected = np.sqrt(least**2 + 0.09 * errors)
+    assert float(patient["policy_temperature"]) == pytest.approx(expected, rel=1e-4)
+
+    larger = steps._replace(
+        rewards=10 * steps.rewards,
+        observation=steps.observation._replace(
+            features=steps.observation.features.at[..., 3:].multiply(10)
+        ),
+    )
+    _, scaled = loss(tables, tables, larger, IDS, config)
+    assert float(scaled["policy_temperature"]) == pytest.approx(10 * found, rel=1e-4)
+    assert float(scaled["policy_loss"]) == pytest.approx(float(metrics["policy_loss"]), rel=1e-4)
+
+
+def test_forced_actions_do_not_count_in_the_policy_loss() -> None:
+    """Half of the steps allow one action only: the loss is that of the others."""
+    steps = random_window(2)
+    everything = jnp.ones_like(steps.observation.action_mask)
+    free = steps._replace(observation=steps.observation._replace(action_mask=everything))
+    only = jax.nn.one_hot(steps.actions, 3, dtype=bool)
+    is_forced = jnp.arange(steps.actions.shape[1])[:, None, None] % 2 == 0
+    mask = jnp.where(is_forced, only, everything)
+    forced = steps._replace(observation=steps.observation._replace(action_mask=mask))
+    config = replace(CONFIG, advantage="own")
+    _, metrics = loss(tables, tables, forced, IDS, config)
+    odd = jax.tree.map(lambda x: x[:, 1::2], free)
+    _, expected = loss(tables, tables, odd, IDS, config)
+    for name in ("policy_loss", "effective_sample_size", "entropy"):
+        assert float(metrics[name]) == pytest.approx(float(expected[name]), rel=1e-5), name
+    everywhere = steps._replace(observation=steps.observation._replace(action_mask=only))
+    _, nothing = loss(tables, tables, everywhere, IDS, config)
+    assert float(nothing["policy_loss"]) == 0
 
 
 def test_no_memory_means_every_step_begins_anew() -> None:
@@ -229,7 +338,7 @@ def test_no_memory_means_every_step_begins_anew() -> None:
     steps = window(np.ones((1, 3, 2, 6)))
     for memory, expected in ((False, 1.0), (True, 0.5)):
         config = oryx.Config(**{**vars(CONFIG), "memory": memory})
-        _, metrics = oryx.loss(network, network, steps, IDS, config)
+        _, metrics = loss(network, network, steps, IDS, config)
         assert float(metrics["td_error"]) == pytest.approx(expected)
 
 
@@ -311,7 +420,7 @@ def test_only_legal_actions_are_taken() -> None:
 
 def test_acting_gives_the_training_logits_across_a_reset() -> None:
     """Step by step, on its own sampled actions: the log-probabilities of the training pass."""
-    config = oryx.Config(network=NetworkConfig(width=32, num_heads=2))
+    config = oryx.Config(network=NetworkConfig(width=32, num_heads=2), standardise=False)
     learner = oryx.make(config, SPEC)
     network = jax.tree.map(lambda x: 2 * x, learner.init(jax.random.key(0)).network)
     policy = learner.policy(network)

@@ -16,7 +16,7 @@ from oryx_marl.networks.sable import NetworkConfig
 from oryx_marl.networks.transformer import TransformerConfig
 from oryx_marl.runs import checkpoint
 from oryx_marl.training import loop, memory, offline
-from oryx_marl.types import ActionSpace, Spec, Window
+from oryx_marl.types import ActionSpace, FeatureStatistics, Spec, Window
 
 SPEC = Spec("", ("a", "b", "c"), (4,) * 3, ActionSpace("discrete", 3))
 NETWORKS = {
@@ -43,6 +43,7 @@ def make(module: ModuleType, parts: int, **changes: Any) -> oryx.Oryx:
         "policy_temperature": 0.005,
         "value_temperature": 0.1,
         "learning_rate": 1e-3,
+        "standardise": False,
         **changes,
     }
     config = module.Config(network=NETWORKS[module], batch_parts=parts, **settings)
@@ -71,6 +72,8 @@ def make_data(rows: int = 200) -> DeviceData:
             step_count=np.zeros(rows, np.int32),
             state=None,
             returns_to_go=None,
+            feature_statistics=FeatureStatistics(np.zeros(4), np.ones(4)),
+            value_scale=None,
             every_action=np.ones(3, bool),
         ),
     )
@@ -177,7 +180,7 @@ def test_the_choice_follows_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert chosen(algorithm) == 2
     assert chosen(algorithm, seeds=2) == 4
     assert chosen(make(oryx, 8)) == 8
-    cloner = bc.make(bc.Config(batch_size=8), SPEC)
+    cloner = bc.make(bc.Config(batch_size=8, standardise=False), SPEC)
     assert memory.fit(cloner, learner, window, 1, data) is cloner
 
 

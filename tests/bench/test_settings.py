@@ -1,11 +1,19 @@
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from oryx_marl import config
-from oryx_marl.algorithms import oryx
+from oryx_marl import config as configs
+from oryx_marl import registry, renamed
+from oryx_marl.algorithms import bc, oryx
 from oryx_marl.bench import published, settings
+from oryx_marl.bench import suite as suites
 from oryx_marl.errors import OryxError
+from oryx_marl.networks.recurrent import RecurrentConfig
+from oryx_marl.networks.sable import NetworkConfig
+
+RESULTS = Path(__file__).parent.parent.parent / "results" / "bench"
 
 COMMON = {
     "sequence_length": 20,
@@ -14,6 +22,10 @@ COMMON = {
     "td_lambda": 0.0,
     "act_with_ema": False,
     "advantage": "cumulative",
+    "initial_state": "zeros",
+    "permute_agents": True,
+    "scale_values": False,
+    "standardise": False,
 }
 
 
@@ -26,6 +38,8 @@ def expected(
         "num_blocks": blocks,
         "decay_scale": decay,
         "remember_last_action": False,
+        "shortest_memory": 32,
+        "longest_memory": 512,
     }
     return {
         **COMMON,
@@ -59,7 +73,7 @@ def test_the_papers_settings(environment: str, dataset: str) -> None:
 @pytest.mark.parametrize(("environment", "dataset"), PAPER)
 def test_they_are_a_config_of_oryx(environment: str, dataset: str) -> None:
     values = settings.paper(environment, dataset)
-    found = config.to_dict(config.from_dict(oryx.Config, values))
+    found = configs.to_dict(configs.from_dict(oryx.Config, values))
     network = found.pop("network")
     assert {**network, **values.pop("network")} == network
     assert {**found, **values} == found
@@ -84,3 +98,27 @@ def test_unknown_ones_are_refused() -> None:
     )
     with pytest.raises(OryxError, match="'Random' data of smac_v1; it has: Good, Medium, Poor"):
         settings.paper("smac_v1", "Random")
+
+
+def test_shipped_records_were_made_with_their_suites_settings() -> None:
+    """Whatever the defaults are now: else tables would mix settings."""
+    found = 0
+    for name in registry.names("bench.suites"):
+        suite = suites.load(name)
+        for path in sorted((RESULTS / suite.name / "cells").glob("*.json")):
+            record = json.loads(path.read_text())
+            variant = suite.variants[record["variant"]]
+            kind = registry.load("algorithms", variant.algorithm).Config
+            values = renamed.settings(record["config"], kind.online)
+            assert configs.from_stored(kind, values) == variant.config, path.name
+            found += 1
+    assert found > 40
+
+
+def test_settings_of_the_first_version() -> None:
+    old = settings.earlier(bc.Config())
+    assert (old.initial_state, old.standardise) == ("zeros", False)
+    assert old.network == RecurrentConfig(64, 64)
+    wide = settings.earlier(oryx.Config(network=NetworkConfig(width=128)), num_heads=2)
+    assert (wide.network.width, wide.network.num_heads, wide.network.decay_scale) == (128, 2, 0.9)
+    assert (wide.permute_agents, wide.policy_temperature, wide.scale_values) == (True, 0.1, False)

@@ -223,7 +223,7 @@ ON_EXPERT = "train oryx tmaze/planner-expert"
         (f"{ON_EXPERT} --episodes-while-training 0", "episodes_while_training must be at least 1"),
         (f"{ON_EXPERT} --replays -1", "replays must not be negative, got -1"),
         (f"{ON_EXPERT} --preset paper --td-lambda 0.5", "not both; given were td_lambda 0.5"),
-        ("train sable --env nowhere", "no environment 'nowhere'; there is: connector (con-5x5x3a,"),
+        ("train sable --env nowhere", "no environment 'nowhere'; there is: anticoordination ("),
         ("demo --updates 0", "updates must be at least 1, got 0"),
         ("eval runs/none --episodes 0", "episodes must be at least 1, got 0"),
         ("eval runs/none --stream -1", "stream must not be negative, got -1"),

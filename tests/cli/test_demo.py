@@ -7,6 +7,7 @@ import pytest
 
 from oryx_marl import experiment
 from oryx_marl.algorithms import oryx
+from oryx_marl.algorithms._making import make_algorithm
 from oryx_marl.cli.demo import choose_folder
 from oryx_marl.data import catalog
 from oryx_marl.experiment import Experiment
@@ -25,7 +26,7 @@ def begun(tmp_path: Path) -> Experiment:
 
 
 def begin(work: Experiment) -> None:
-    algorithm = experiment.make_algorithm(work.algorithm, work.config, work.learn_from.spec)
+    algorithm = make_algorithm(work.algorithm, work.config, work.learn_from.spec)
     Run(work.out).begin(experiment.describe(work, algorithm), resume=False)
 
 

@@ -12,6 +12,7 @@ from plugins import LINE, SLOW, install
 
 from oryx_marl import recipes, registry
 from oryx_marl.algorithms import bc
+from oryx_marl.algorithms._making import make_algorithm
 from oryx_marl.cli import main as cli
 from oryx_marl.data import catalog
 from oryx_marl.errors import OryxWarning
@@ -97,9 +98,10 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> Path:
         make = registry.add_file(folder / "walk.py").make
     config = bc.Config(network=RecurrentConfig(8, 8))
     for agents in (2, 3):
-        algorithm = bc.make(config, make(agents=agents).spec)
+        spec = make(agents=agents).spec
+        algorithm = make_algorithm("bc", config, spec)
         weights = algorithm.weights(jax.vmap(algorithm.init)(jax.random.key(0)[None]))
-        policy = PolicyArtifact("bc", algorithm, algorithm.spec, weights, (0,), {"seed": 0})
+        policy = PolicyArtifact("bc", algorithm, spec, weights, (0,), {"seed": 0})
         artifact.save(folder / f"{agents}.npz", policy)
     return folder
 

@@ -7,7 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from oryx_marl.data.sampler import check_length, put_on_device, sample_windows
+from oryx_marl.data.sampler import (
+    check_length,
+    consecutive_windows,
+    put_on_device,
+    sample_windows,
+)
 from oryx_marl.errors import OryxError
 
 sample = jax.jit(sample_windows, static_argnums=(2, 3))
@@ -15,6 +20,7 @@ sample = jax.jit(sample_windows, static_argnums=(2, 3))
 
 def test_windows_are_slices_of_every_array(full_dataset):
     window = sample(put_on_device(full_dataset), jax.random.key(0), 32, 4)
+    window = window._replace(feature_statistics=None)
     reset = np.array([1, 0, 0, 1, 0, 1, 0], bool)
     step_count = np.array([0, 1, 2, 0, 1, 0, 1])
     starts = np.asarray(window.observation.features)[:, 0, 0, 0] // 6
@@ -112,3 +118,25 @@ def test_seeds_can_be_vmapped(build_dataset):
     assert windows.observation.features.shape == (3, 4, 2, 2, 3)
     single = sample_windows(data, keys[1], 4, 2)
     np.testing.assert_array_equal(windows.rewards[1], single.rewards)
+
+
+def test_consecutive_windows_go_on_where_the_last_ended(build_dataset):
+    """Through all 13 rows and again from the first, five at a time; 13 batches are all there is."""
+    data = put_on_device(build_dataset(rows=13, starts=(0, 5)))
+    take = jax.jit(consecutive_windows, static_argnums=(3, 4))
+    key, size, length = jax.random.key(0), 64, 5
+    rows = [
+        np.asarray(take(data, key, jnp.asarray(n), size, length).observation.features)[..., 0, 0]
+        // data.observations[0].size
+        for n in range(1, 15)
+    ]
+    ahead = np.concatenate(rows, axis=1)
+    np.testing.assert_array_equal((ahead[:, 1:] - ahead[:, :-1]) % 13, 1)
+    assert set(rows[0][:, 0]) == set(range(13))  # begun anywhere
+    np.testing.assert_array_equal(rows[13], rows[0])
+    late = take(data, key, jnp.asarray(2_000_000_001), size, length).observation.features
+    after = take(data, key, jnp.asarray(2_000_000_002), size, length).observation.features
+    step = (np.asarray(after)[:, 0, 0, 0] - np.asarray(late)[:, -1, 0, 0]) // 6
+    np.testing.assert_array_equal(step % 13, 1)
+    with pytest.raises(OryxError, match="has 13 logged steps"):
+        take(data, key, jnp.asarray(1), size, 14)

@@ -11,6 +11,7 @@ import pytest
 import oryx_marl as oryx
 from oryx_marl import experiment, registry
 from oryx_marl.algorithms import bc, sable
+from oryx_marl.algorithms._making import make_algorithm
 from oryx_marl.cli import main as cli
 from oryx_marl.envs import base
 from oryx_marl.errors import OryxError
@@ -62,7 +63,7 @@ def test_runs_are_called_by_the_scenario(tmp_path):
     env = base.make_named("con-7x7x5a")
     work = experiment.Experiment("sable", sable.Config(), env, tmp_path)
     assert work.task == "con-7x7x5a"
-    algorithm = experiment.make_algorithm("sable", sable.Config(), env.spec)
+    algorithm = make_algorithm("sable", sable.Config(), env.spec)
     assert experiment.describe(work, algorithm).dataset == "con-7x7x5a"
 
 
@@ -142,5 +143,5 @@ def test_old_data_and_policies_of_a_known_environment_have_words_for_actions(cap
     for old in ("policy.npz", "run"):
         assert oryx.load(FIXTURES / old).action_names == words
     work = experiment.Experiment("bc", bc.Config(), dataset, FIXTURES / "none")
-    algorithm = experiment.make_algorithm("bc", bc.Config(), dataset.spec)
+    algorithm = make_algorithm("bc", bc.Config(), dataset.spec)
     assert experiment.describe(work, algorithm).action_names == words

@@ -1,8 +1,10 @@
 """Held-out episodes: how well their actions are predicted."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import jax
 import jax.numpy as jnp
@@ -10,8 +12,10 @@ import numpy as np
 import pytest
 
 from oryx_marl import experiment
-from oryx_marl.algorithms import bc
+from oryx_marl.algorithms import bc, oryx
+from oryx_marl.algorithms.base import Algorithm, Policy
 from oryx_marl.data.dataset import Dataset
+from oryx_marl.data.sampler import put_on_device, take_windows
 from oryx_marl.data.split import split
 from oryx_marl.errors import OryxError
 from oryx_marl.eval import held_out
@@ -60,9 +64,12 @@ class Fixed(bc.BC):
         everything = jnp.ones(logits.shape, bool)
         return Categorical(logits, everything & window.observation.action_mask, logits), carry
 
+    def policy(self, weights):
+        return Policy(jnp.zeros, None, None)
+
 
 def make_fixed() -> Fixed:
-    config = bc.make(bc.Config(sequence_length=5, batch_size=4), SPEC).config
+    config = bc.Config(sequence_length=5, batch_size=4)
     return Fixed(config, SPEC)
 
 
@@ -78,6 +85,30 @@ def test_score_counts_every_logged_action_once() -> None:
     assert 0.3 < share < 0.7
     np.testing.assert_allclose(found["log_likelihood"]["per_seed"], [expected] * 2, rtol=1e-5)
     np.testing.assert_allclose(found["action_accuracy"]["per_seed"], [share] * 2, rtol=1e-6)
+
+
+@pytest.mark.parametrize("module", [bc, pytest.param(oryx, marks=pytest.mark.slow)])
+def test_episodes_are_scored_whole_however_short_the_windows_are(module: ModuleType) -> None:
+    """Lanes of other lengths than the windows' give what each episode gives by itself."""
+    parts = split(make_logs(40), 0.3, LENGTH)
+    hold = parts.validation
+    assert hold is not None
+    make: Callable[[int], Algorithm] = lambda length: module.make(  # noqa: E731
+        module.Config(sequence_length=length, batch_size=3), SPEC
+    )
+    weights = jax.jit(lambda: make(3).weights(make(3).init(jax.random.key(0))))()
+    weights = jax.tree.map(lambda x: 4 * x, weights)  # fresh policies hardly look at anything
+    stacked = jax.tree.map(lambda x: x[None], weights)
+    found = held_out.score(make(3), stacked, parts)["log_likelihood"]["per_seed"]
+    data = put_on_device(hold)
+    window = take_windows(data, jnp.asarray(hold.episode_starts), LENGTH)
+    policy, _ = make(LENGTH).distribution(weights, window)
+    expected = policy.log_prob(window.actions)[np.asarray(window.observation.agent_mask)].mean()
+    np.testing.assert_allclose(found, [expected], rtol=1e-4)
+    late = jax.tree.map(lambda x: x[:, 3:], window._replace(feature_statistics=None))
+    shorter, _ = make(3).distribution(weights, late)
+    alone = shorter.log_prob(window.actions[:, 3:])
+    assert np.abs(alone - policy.log_prob(window.actions)[:, 3:]).max() > 1e-3
 
 
 def test_forced_steps_are_counted_apart() -> None:

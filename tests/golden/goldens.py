@@ -11,6 +11,7 @@ import numpy as np
 
 from oryx_marl import registry, renamed
 from oryx_marl.algorithms import sable
+from oryx_marl.algorithms._making import make_algorithm
 from oryx_marl.data import catalog
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.sampler import put_on_device, sample_windows
@@ -47,8 +48,24 @@ SMALL = {
     "target_period": 2,
     "num_blocks": 1,
 }
+"""Sizes."""
+BEFORE = {
+    "initial_state": "zeros",
+    "standardise": False,
+    "scale_values": False,
+    "policy_temperature": 0.1,
+    "permute_agents": True,
+    "advantage": "cumulative",
+    "decay_scale": 0.9,
+    "shortest_memory": 32,
+}
+"""Defaults of offline learners when most of this was recorded."""
+TODAY = "-today"
+"""End of the names of recordings with the defaults of today."""
+OFFLINE = [name for name in registry.names("algorithms") if name != "sable"]
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in registry.names("algorithms")},
+    **{f"{name}{TODAY}": (name, {}) for name in OFFLINE},
     "oryx-own": ("oryx", {"advantage": "own", "td_lambda": 0.0, "act_with_ema": False}),
     "oryx-clone": ("oryx", {"objective": "bc"}),
     "oryx-q": ("oryx", {"objective": "q_learning", "memory": False}),
@@ -65,15 +82,15 @@ POLICIES = {
 """Policies of the package whose episodes are recorded, by scenario."""
 
 
-def shrink(config: Any) -> Any:
-    """The config with small sizes, wherever it has them."""
+def change(config: Any, values: dict[str, Any]) -> Any:
+    """The config with the given values, wherever it has them."""
     changes = {}
     for entry in dataclasses.fields(config):
         value = getattr(config, entry.name)
         if dataclasses.is_dataclass(value):
-            changes[entry.name] = shrink(value)
-        elif entry.name in SMALL:
-            changes[entry.name] = SMALL[entry.name]
+            changes[entry.name] = change(value, values)
+        elif entry.name in values:
+            changes[entry.name] = values[entry.name]
     return dataclasses.replace(config, **changes)
 
 
@@ -86,10 +103,11 @@ def train(name: str) -> dict[str, np.ndarray]:
     """Learner states, metrics, scores and log-probabilities of one variant, by name."""
     kind, changes = VARIANTS[name]
     module = registry.load("algorithms", kind)
-    config = dataclasses.replace(shrink(module.Config()), **changes)
-    algorithm = module.make(config, ENV.spec)
-    logged = put_on_device(dataset(), True)
     is_online = module is sable
+    values = SMALL if is_online or name.endswith(TODAY) else SMALL | BEFORE
+    config = dataclasses.replace(change(module.Config(), values), **changes)
+    algorithm = make_algorithm(kind, config, ENV.spec)
+    logged = put_on_device(dataset(), True, None, algorithm.value_discount)
     source: Any = EnvSource(ENV) if is_online else DatasetSource(logged)
     state = loop.init_state(algorithm, SEEDS, source)
     keys, done = loop.make_keys(SEEDS), 0
@@ -100,7 +118,7 @@ def train(name: str) -> dict[str, np.ndarray]:
         )
         state, done = state._replace(learners=learners, source_state=source_state), update
         found |= {f"{update}/metrics/{key}": value for key, value in metrics.items()}
-        found |= {f"{update}/{key}": value for key, value in flatten(learners.network).items()}
+        found |= {f"{update}/{key}": value for key, value in flatten(network(learners)).items()}
     weights = algorithm.weights(state.learners)
     evaluator = Evaluator(algorithm, ENV, SEEDS)
     found["returns"] = evaluator.evaluate(weights, 0, 32)["return"]
@@ -112,6 +130,11 @@ def train(name: str) -> dict[str, np.ndarray]:
 
     found["log_probs"] = jax.jit(jax.vmap(log_probs))(weights)
     return {key: np.asarray(value) for key, value in found.items()}
+
+
+def network(learners: Any) -> Any:
+    """Online weights, also of a learner inside another."""
+    return learners.inner.network if hasattr(learners, "inner") else learners.network
 
 
 def compute(name: str) -> dict[str, np.ndarray]:

@@ -33,6 +33,7 @@ from oryx_marl.training.offline import DatasetSource
 CONFIG = oryx.Config(
     network=NetworkConfig(width=8), batch_size=8, sequence_length=4, policy_temperature=0.01
 )
+NOTHING_CARRIED = replace(CONFIG, initial_state="zeros", standardise=False)
 
 
 @Trunk.register
@@ -67,7 +68,7 @@ def make_settings(updates: int, seeds: int) -> loop.TrainSettings:
 def train(out: Path, seeds: int) -> None:
     """Oryx's loss on one layer, by the library's loop."""
     dataset = load_data()
-    learner = Small(CONFIG, dataset.spec)
+    learner = Small(NOTHING_CARRIED, dataset.spec)
     with devices.spread(learner, seeds), devices.own_folder(out) as folder:
         folder.mkdir(parents=True, exist_ok=True)
         source = DatasetSource(put_on_device(dataset, device=devices.everywhere()))

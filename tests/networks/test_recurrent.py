@@ -64,11 +64,27 @@ def test_agents_see_themselves_alone() -> None:
 
 def test_several_networks_run_as_one() -> None:
     nets, seen = [network(0), network(1)], observation()
-    together = run_together(nets, seen)
+    start = jnp.stack(
+        [jnp.full((BATCH, *net.init_state().shape), 0.1 * i) for i, net in enumerate(nets)]
+    )
+    together, after = run_together(nets, seen, start)
     for index, net in enumerate(nets):
-        np.testing.assert_allclose(together[index], run(net, seen), rtol=1e-4, atol=1e-6)
+        alone, alone_after = net.resume(seen, start[index])
+        np.testing.assert_allclose(together[index], alone, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(after[index], alone_after, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(together[0], run(nets[0], seen), rtol=1e-4, atol=1e-6)
+
+
+def test_halves_of_a_sequence_are_the_sequence() -> None:
+    net, seen = network(), observation()
+    hidden = jnp.broadcast_to(net.init_state(), (BATCH, *net.init_state().shape))
+    found = []
+    for half in (slice(0, 3), slice(3, None)):
+        outputs, hidden = net.resume(jax.tree.map(lambda x: x[:, half], seen), hidden)  # noqa: B023
+        found.append(outputs)
+    np.testing.assert_allclose(jnp.concatenate(found, axis=1), run(net, seen), rtol=1e-4, atol=1e-6)
 
 
 def test_sizes_that_cannot_be() -> None:
-    with pytest.raises(OryxError, match="recurrent_width must be at least 1"):
-        RecurrentConfig(recurrent_width=0)
+    with pytest.raises(OryxError, match="recurrent_width must not be negative, got -1"):
+        RecurrentConfig(recurrent_width=-1)

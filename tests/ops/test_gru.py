@@ -10,9 +10,11 @@ from oryx_marl.ops.gru import gru, step
 T, B, WIDTH = 7, 3, 5
 
 
-def plain(added: jax.Array, reset: jax.Array, weight: jax.Array, bias: jax.Array) -> jax.Array:
+def plain(
+    added: jax.Array, reset: jax.Array, start: jax.Array, weight: jax.Array, bias: jax.Array
+) -> jax.Array:
     """Step by step, left to automatic differentiation."""
-    memory, memories = jnp.zeros((B, WIDTH)), []
+    memory, memories = start, []
     for t in range(T):
         memory = step(added[t], jnp.where(reset[t][:, None], 0, memory), weight, bias)
         memories.append(memory)
@@ -31,13 +33,16 @@ def test_values_and_gradients_are_those_of_the_plain_form() -> None:
     added = jax.random.normal(keys[0], (T, B, 3 * WIDTH))
     weight = jax.random.normal(keys[1], (WIDTH, 3 * WIDTH))
     bias, towards = jax.random.normal(keys[2], (WIDTH,)), jax.random.normal(keys[3], (T, B, WIDTH))
-    reset = jnp.zeros((T, B), bool).at[0].set(True).at[3, 1].set(True).at[6, 2].set(True)
+    reset = jnp.zeros((T, B), bool).at[0, 2].set(True).at[3, 1].set(True).at[6, 2].set(True)
+    start = jax.random.normal(jax.random.key(5), (B, WIDTH))
 
     def score(form, added, weight, bias):  # a different number for every entry of the output
-        return jnp.sum(form(added, reset, weight, bias) * towards)
+        return jnp.sum(form(added, reset, start, weight, bias) * towards)
 
     np.testing.assert_allclose(
-        gru(added, reset, weight, bias), plain(added, reset, weight, bias), atol=1e-6
+        gru(added, reset, start, weight, bias),
+        plain(added, reset, start, weight, bias),
+        atol=1e-6,
     )
     compare = jax.jit(jax.grad(score, argnums=(1, 2, 3)), static_argnums=0)
     for found, expected in zip(

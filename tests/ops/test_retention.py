@@ -161,3 +161,12 @@ def test_head_decays() -> None:
     np.testing.assert_allclose(
         r.head_decays(4, 1.0), [0.96875, 0.98760, 0.99508, 0.99805], atol=1e-5
     )
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_end_state_alone_is_that_of_every_form(shape: tuple[int, int, int]) -> None:
+    case = draw(np.random.default_rng(SHAPES.index(shape)), shape)
+    q, k, v = map(jnp.asarray, case.pop("qkv"))
+    case = {name: jnp.asarray(value) for name, value in case.items()}
+    _, expected = r.retention(q, k, v, **case, causal=True, form="recurrent")
+    np.testing.assert_allclose(r.end_state(k, v, **case), expected, rtol=1e-10, atol=1e-10)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import AxisType
-from train_on_devices import CONFIG, Small, load_data, train, train_whole
+from train_on_devices import CONFIG, NOTHING_CARRIED, Small, load_data, train, train_whole
 
 from oryx_marl.algorithms import bc, oryx
 from oryx_marl.algorithms._split import BATCH
@@ -69,7 +69,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def read(run: Path) -> tuple[dict[str, np.ndarray], list[dict[str, list[float]]]]:
     """Learners by name of each array, and all lines of metrics."""
     seeds = list(range(int(run.name)))
-    learner = Small(CONFIG, SPEC)
+    learner = Small(NOTHING_CARRIED, SPEC)
     like = jax.eval_shape(lambda: loop.init_state(learner, seeds))
     found = checkpoint.restore(Run(run).checkpoints, like)
     assert found.update == 4
@@ -157,7 +157,7 @@ def on_two(axis: str) -> AbstractContextManager:
 
 def test_devices_do_share_the_work() -> None:
     """Each runs half of the batch, or half of the seeds."""
-    learner = Small(CONFIG, SPEC)
+    learner = Small(NOTHING_CARRIED, SPEC)
     data = put_on_device(load_data())
     states, keys = loop.init_state(learner, [0, 1]).learners, loop.make_keys([0, 1])
 
@@ -178,6 +178,6 @@ def test_devices_do_share_the_work() -> None:
 
 @pytest.mark.usefixtures("unchecked")
 def test_a_learner_that_cannot_share_a_batch_says_so() -> None:
-    learner = bc.make(bc.Config(), SPEC)
+    learner = bc.make(bc.Config(standardise=False), SPEC)
     with on_two(BATCH), pytest.raises(OryxError, match="BC cannot share its batches"):
         learner.update(None, None, None)

@@ -132,7 +132,7 @@ def test_our_own_pettingzoo_environment_is_played(tmp_path: Path) -> None:
 def test_actions_of_a_box_are_floats() -> None:
     box = ActionSpace("box", 2, (-1.0, 0.0), (1.0, 4.0))
     spec = Spec("", ("truck", "crane"), (2, 3), box)
-    algorithm = bc.make(bc.Config(network=RecurrentConfig(8, 8)), spec)
+    algorithm = bc.make(bc.Config(network=RecurrentConfig(8, 8), standardise=False), spec)
     keys = jax.vmap(jax.random.key)(jnp.arange(2))
     weights = jax.device_get(jax.vmap(algorithm.make_network)(keys))
     policy = PolicyArtifact("bc", algorithm, spec, weights, (4, 5), {})

@@ -1,12 +1,16 @@
 """The planner is optimal, its ties are random, and its logs are what the environment says."""
 
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from oryx_marl import recipes
+from oryx_marl.data import vault
 from oryx_marl.data.dataset import Dataset
-from oryx_marl.envs import tmaze
+from oryx_marl.envs import base, tmaze
 from oryx_marl.envs.tmaze import State, TMaze
 from oryx_marl.errors import OryxError
 from oryx_marl.recipes import _tmaze_planner as planner
@@ -260,3 +264,17 @@ def test_other_mazes_can_be_recorded_too(monkeypatch):
 def test_rows_are_needed():
     with pytest.raises(OryxError, match="at least one row"):
         planner.record(ENV, planner.BEHAVIOURS["planner-expert"], 0, 0)
+
+
+def test_mazes_of_any_size_have_the_planners_data(tmp_path: Path) -> None:
+    """As many episodes as usual, in a maze that the data name."""
+    found = recipes.make("tmaze-9x30/planner-expert", root=tmp_path, rows=600)
+    dataset = vault.read(found)
+    assert dataset.spec.environment == "tmaze"
+    assert dataset.spec.episode_limit == 30
+    env = base.make(dataset.spec)
+    assert (env.length, env.time_limit) == (9, 30)
+    assert dataset.episode_lengths.min() > 9
+    assert recipes.usual_rows("tmaze-9x30/planner-expert") == 150_000
+    with pytest.raises(OryxError):
+        recipes.make("tmaze-9x30/replay", root=tmp_path)

@@ -146,7 +146,7 @@ def continued(run: Run, updates: int) -> Experiment:
         learn_from = replace(logged, spec=spec, name=config.dataset)
     return Experiment(
         config.algorithm,
-        configs.from_dict(registry.load("algorithms", config.algorithm).Config, config.config),
+        configs.from_stored(registry.load("algorithms", config.algorithm).Config, config.config),
         learn_from,
         run.folder,
         train,

@@ -14,7 +14,6 @@ from oryx_marl.data.record.segments import Recorder
 from oryx_marl.envs.tmaze import TMaze
 from oryx_marl.errors import OryxError
 from oryx_marl.experiment import EvaluationSettings, Experiment, Record
-from oryx_marl.networks.sable import NetworkConfig
 from oryx_marl.runs import checkpoint
 from oryx_marl.runs.documents import MetricRow
 from oryx_marl.runs.folder import Run
@@ -22,7 +21,9 @@ from oryx_marl.training.loop import TrainSettings
 from oryx_marl.training.online import OnlineSettings
 
 ENV = TMaze()
-CONFIG = sable.Config(network=NetworkConfig(width=8), num_envs=4, rollout_length=12, minibatches=2)
+CONFIG = sable.Config(
+    network=sable.network_config(width=8), num_envs=4, rollout_length=12, minibatches=2
+)
 EVALUATION = EvaluationSettings(episodes=4, episodes_while_training=4, replays=0)
 
 

@@ -29,6 +29,11 @@ class Trunk(Protocol):
 
     def init_state(self) -> Any: ...
 
+    def remember_last(self, recurrent_state: Any, actions: Array, agent_mask: Array) -> Any:
+        """The state, for agents that now stand in another order; `actions` [B, N] are those of the
+        step before."""
+        ...
+
     def act(
         self, recurrent_state: Any, observation: Observation, choose: Any, noise: Array
     ) -> Acted:

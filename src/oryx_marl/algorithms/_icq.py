@@ -1,9 +1,12 @@
 """Implicit-constraint Q-learning on given policies and action values: the loss that Oryx and others
 share, and what can take the place of its parts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from typing import Literal
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
@@ -11,12 +14,15 @@ from oryx_marl.algorithms.base import Metrics
 from oryx_marl.ops import icq
 from oryx_marl.ops.distributions import Distribution, categorical
 from oryx_marl.ops.masked import masked_mean
-from oryx_marl.ops.returns import td_masks
+from oryx_marl.ops.returns import Number, td_masks
 from oryx_marl.ops.values import ActionValues
 from oryx_marl.types import Window
 
 Mask = Bool[Array, "B T N"]
+Values = Float[Array, "B T N"]
 PairMask = Bool[Array, "B Tm1 N"]
+Pairs = Float[Array, "B Tm1 N"]
+NextAction = Literal["logged", "expected"]
 
 
 @dataclass(frozen=True)
@@ -26,18 +32,26 @@ class ImplicitConstraint:
     imitates = True
     """Whether there is a policy loss."""
 
+    def values(
+        self, q: ActionValues, policy: Distribution, window: Window, settings: "IcqSettings"
+    ) -> Values:
+        """What every step is worth to the step before it."""
+        if settings.next_action == "expected":
+            return q.expected(policy)
+        return q.at(window.actions)
+
     def targets(
         self,
-        target_q: ActionValues,
-        window: Window,
+        rewards: Pairs,
+        next_values: Pairs,
         mask: PairMask,
         bootstrap_mask: PairMask,
         settings: "IcqSettings",
-    ) -> Float[Array, "B Tm1 N"]:
+    ) -> Pairs:
         """Regression targets of Q for the logged actions."""
         return icq.td_targets(
-            window.rewards[:, :-1],
-            target_q.at(window.actions)[:, 1:],
+            rewards,
+            next_values,
             mask,
             bootstrap_mask,
             settings.discount,
@@ -45,9 +59,7 @@ class ImplicitConstraint:
             settings.td_lambda,
         )
 
-    def weights(
-        self, advantage: Float[Array, "B T N"], labels: Mask, temperature: float
-    ) -> Float[Array, "B T N"]:
+    def weights(self, advantage: Values, labels: Mask, temperature: Number) -> Values:
         """Weight of each logged action in the policy loss."""
         return icq.batch_weights(advantage, labels, temperature)
 
@@ -61,9 +73,7 @@ class ImplicitConstraint:
 class Cloning(ImplicitConstraint):
     """Behaviour cloning: all logged actions have the same weight."""
 
-    def weights(
-        self, advantage: Float[Array, "B T N"], labels: Mask, temperature: float
-    ) -> Float[Array, "B T N"]:
+    def weights(self, advantage: Values, labels: Mask, temperature: Number) -> Values:
         return labels.astype(advantage.dtype)
 
 
@@ -72,16 +82,20 @@ class QLearning(ImplicitConstraint):
 
     imitates = False
 
+    def values(
+        self, q: ActionValues, policy: Distribution, window: Window, settings: "IcqSettings"
+    ) -> Values:
+        return q.best(window.observation.action_mask)
+
     def targets(
         self,
-        target_q: ActionValues,
-        window: Window,
+        rewards: Pairs,
+        next_values: Pairs,
         mask: PairMask,
         bootstrap_mask: PairMask,
         settings: "IcqSettings",
-    ) -> Float[Array, "B Tm1 N"]:
-        best = target_q.best(window.observation.action_mask)[:, 1:]
-        return window.rewards[:, :-1] + settings.discount * jnp.where(bootstrap_mask, best, 0)
+    ) -> Pairs:
+        return rewards + settings.discount * jnp.where(bootstrap_mask, next_values, 0)
 
     def acting(
         self, policy: Distribution, q: Array, mask: Array, temperature: float
@@ -92,7 +106,7 @@ class QLearning(ImplicitConstraint):
 OBJECTIVES = {"icq": ImplicitConstraint(), "bc": Cloning(), "q_learning": QLearning()}
 
 
-def own_advantage(own: Float[Array, "B T N"], agent_mask: Mask) -> Float[Array, "B T N"]:
+def own_advantage(own: Values, agent_mask: Mask) -> Values:
     """Every action is weighed by its own advantage (public code)."""
     return own
 
@@ -111,57 +125,91 @@ class IcqSettings:
     discount: float = 0.99
     td_lambda: float = 0.0
     critic_weight: float = 1.0
-    policy_temperature: float = 0.1
+    policy_temperature: float | None = 0.1
+    """None: from the advantages of each batch."""
     value_temperature: float = 1000.0
+    next_action: NextAction = "logged"
     advantage: Callable[[Array, Array], Array] = own_advantage
     objective: ImplicitConstraint = OBJECTIVES["icq"]
 
 
 def icq_loss(
     policy: Distribution,
-    q: ActionValues,
-    target_q: ActionValues,
+    critics: Sequence[ActionValues],
+    targets: Sequence[ActionValues],
     window: Window,
     settings: IcqSettings,
 ) -> tuple[Float[Array, ""], Metrics]:
     """Critic and policy loss of a batch (Algorithm 1, lines 6 to 8, for all agents at once).
 
     Agents share weights, so one gradient step on the sum of their losses takes the place of the
-    paper's loop over agents.
+    paper's loop over agents. Of several critics the least next value counts (clipped double
+    Q-learning), and the mean of their advantages.
 
     Args:
         policy: π of every agent and step [B, T, N], given the actions of the agents before it.
-        q: Q of the online network for the same.
-        target_q: Q⁻ of the target network.
-        window: logged steps, agents in the order of the permutation.
+        critics: Q of the online network for the same.
+        targets: Q⁻ of the target network.
+        window: logged steps, agents in the order in which they choose.
         settings: temperatures, discount, and what takes the place of each part.
     """
     observation, actions, objective = window.observation, window.actions, settings.objective
-    q_taken = q.at(actions)
-
     mask, bootstrap_mask = td_masks(observation.agent_mask, window.terminal, observation.reset)
-    targets = objective.targets(target_q, window, mask, bootstrap_mask, settings)
-    critic = icq.critic_loss(q_taken[:, :-1], targets, mask)
-
-    # Logged actions under a false mask are no labels: log π is -inf there, and even masked with a
-    # large finite number they drive the logits away without bound (docs, differences).
-    labels = observation.agent_mask & policy.supports(actions)
-    own = icq.own_advantage(q, policy, actions)
-    advantage = settings.advantage(own, observation.agent_mask)
-    weights = objective.weights(advantage, labels, settings.policy_temperature)
-    imitation = icq.policy_loss(policy.log_prob(actions), weights, labels)
-
+    values = (objective.values(each, policy, window, settings)[:, 1:] for each in targets)
+    wanted = jax.lax.stop_gradient(
+        objective.targets(
+            window.rewards[:, :-1], reduce(jnp.minimum, values), mask, bootstrap_mask, settings
+        )
+    )
+    taken = [each.at(actions) for each in critics]
+    critic = _mean([icq.critic_loss(q[:, :-1], wanted, mask) for q in taken])
+    q_taken = _mean(taken)
+    errors = wanted - q_taken[:, :-1]
+    own = _mean([icq.own_advantage(each, policy, actions) for each in critics])
+    advantage = settings.advantage(jax.lax.stop_gradient(own), observation.agent_mask)
+    imitation, metrics = imitation_loss(policy, advantage, (wanted, errors), mask, window, settings)
     total = settings.critic_weight * critic
     if objective.imitates:
         total = total + imitation
-    return total, {
+    return total, metrics | {
         "loss": total,
         "critic_loss": critic,
-        "policy_loss": imitation,
+        "mean_q": masked_mean(q_taken, observation.agent_mask),
+        "td_error": masked_mean(jnp.abs(errors), mask),
+    }
+
+
+def imitation_loss(
+    policy: Distribution,
+    advantage: Values,
+    critic: tuple[Pairs, Pairs],
+    mask: PairMask,
+    window: Window,
+    settings: IcqSettings,
+) -> tuple[Float[Array, ""], Metrics]:
+    """-w log π(a) over the logged actions that can be learned from.
+
+    `critic` has its targets and its errors.
+    """
+    valid = window.observation.agent_mask & policy.supports(window.actions)
+    # Forced actions teach nothing: among the others they would only thin out the loss.
+    labels = valid & window.choice
+    temperature: Number | None = settings.policy_temperature
+    if temperature is None:
+        temperature = icq.adaptive_temperature(advantage, labels, *critic, mask, settings.discount)
+    weights = settings.objective.weights(advantage, labels, temperature)
+    loss = icq.policy_loss(policy.log_prob(window.actions), weights, labels)
+    metrics = {
+        "policy_loss": loss,
         "effective_sample_size": icq.effective_sample_size(weights, labels),
         "max_logit": policy.largest_parameter(),
         "entropy": masked_mean(policy.entropy(), labels),
-        "mean_q": masked_mean(q_taken, observation.agent_mask),
-        "td_error": masked_mean(jnp.abs(targets - q_taken[:, :-1]), mask),
-        "valid_label_share": labels.mean(),
+        "valid_label_share": valid.mean(),
     }
+    if settings.policy_temperature is None:
+        metrics["policy_temperature"] = jnp.asarray(temperature)
+    return loss, metrics
+
+
+def _mean(arrays: Sequence[Array]) -> Array:
+    return reduce(jnp.add, arrays) / len(arrays)

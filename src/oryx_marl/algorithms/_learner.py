@@ -10,8 +10,10 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int
 
+from oryx_marl.algorithms._size import fill_size
 from oryx_marl.algorithms._split import num_shares
 from oryx_marl.algorithms.base import Metrics, Policy
+from oryx_marl.config import added
 from oryx_marl.errors import OryxError
 from oryx_marl.ops.distributions import Distribution
 from oryx_marl.types import Spec, Window
@@ -30,6 +32,12 @@ class OfflineConfig:
     """Of Adam."""
     max_gradient_norm: float = 10.0
     """Gradients with a larger norm are scaled down to it."""
+    tau: float = 0.005
+    """Share by which an averaged target network moves to the trained weights at each update."""
+    act_with_ema: bool = False
+    """Average the weights in the target network (EMA), and act with it, not with the newest."""
+    standardise: bool = added(True, before=False)
+    """See features with mean 0 and standard deviation 1 over the dataset; the policy keeps both."""
 
     def __post_init__(self) -> None:
         require_sane(self)
@@ -47,6 +55,8 @@ class LearnerState(NamedTuple):
     target: Any
     optimiser: optax.OptState
     updates: Int[Array, ""]
+    carry: Any = ()
+    """Recurrent states [B, ...] at the end of the last batch of windows, where any are carried."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +66,23 @@ class OfflineLearner(abc.ABC):
     config: Any
     spec: Spec
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "config", fill_size(self.config, self.spec))
+
     @property
     def needs_returns_to_go(self) -> bool:
         """Whether windows come with `returns_to_go`."""
         return False
+
+    @property
+    def consecutive_windows(self) -> bool:
+        """Whether each window of a batch goes on where that of the last batch ended."""
+        return False
+
+    @property
+    def value_discount(self) -> float | None:
+        """Discount of the returns that rewards are scaled by; None: rewards as logged."""
+        return self.config.discount if getattr(self.config, "scale_values", False) else None
 
     @property
     def batch_parts(self) -> int | None:
@@ -87,8 +110,12 @@ class OfflineLearner(abc.ABC):
         """How weights act."""
 
     def move_target(self, network: Any, target: Any, count: Int[Array, ""]) -> Any:
-        """The target network after update number `count`; learners without one never read it."""
-        return network
+        """The target network after update number `count`: an average of the weights, or a copy of
+        them now and then."""
+        if self.config.act_with_ema:
+            return optax.incremental_update(network, target, self.config.tau)
+        period = getattr(self.config, "target_period", 1)
+        return optax.periodic_update(network, target, count, period)
 
     @property
     def optimiser(self) -> optax.GradientTransformation:
@@ -111,21 +138,30 @@ class OfflineLearner(abc.ABC):
     def update(
         self, state: LearnerState, experience: Window, key: Array
     ) -> tuple[LearnerState, Metrics]:
-        if self.batch_parts is None and num_shares() > 1:
-            name = type(self).__name__
-            raise OryxError(f"{name} cannot share its batches among devices; share its seeds")
+        self._require_shareable()
         gradients, metrics = jax.grad(self.loss, has_aux=True)(
             state.network, state.target, experience, key
         )
+        return self._descend(state, gradients, metrics)
+
+    def _require_shareable(self) -> None:
+        if self.batch_parts is None and num_shares() > 1:
+            name = type(self).__name__
+            raise OryxError(f"{name} cannot share its batches among devices; share its seeds")
+
+    def _descend(
+        self, state: LearnerState, gradients: Any, metrics: Metrics
+    ) -> tuple[LearnerState, Metrics]:
+        """The state after one step of the optimiser and of the target network."""
         metrics["gradient_norm"] = jnp.linalg.norm(ravel_pytree(gradients)[0])
         updates, optimiser = self.optimiser.update(gradients, state.optimiser, state.network)
         network = optax.apply_updates(state.network, updates)
         count = state.updates + 1
         target = self.move_target(network, state.target, count)
-        return LearnerState(network, target, optimiser, count), metrics
+        return LearnerState(network, target, optimiser, count, state.carry), metrics
 
     def weights(self, state: LearnerState) -> Any:
-        return state.network
+        return state.target if self.config.act_with_ema else state.network
 
 
 def adam_on_one_vector(
@@ -139,11 +175,6 @@ def adam_on_one_vector(
     )
 
 
-def copy_every(period: int, network: Any, target: Any, count: Int[Array, ""]) -> Any:
-    """`network` after every `period` updates, `target` in between."""
-    return optax.periodic_update(network, target, count, period)
-
-
 def require_sane(config: Any) -> None:
     """Raises unless the settings that learners share make sense; those it lacks are passed over."""
     least = {"batch_size": 1, "sequence_length": 1, "target_period": 1}
@@ -151,7 +182,8 @@ def require_sane(config: Any) -> None:
         if getattr(config, name, smallest) < smallest:
             raise OryxError(f"{name} must be at least {smallest}, got {getattr(config, name)}")
     for name in ("learning_rate", "max_gradient_norm", "policy_temperature", "value_temperature"):
-        if not getattr(config, name, 1) > 0:
+        value = getattr(config, name, 1)
+        if value is not None and not value > 0:
             raise OryxError(f"{name} must be positive, got {getattr(config, name)}")
     for name in ("critic_weight", "cql_weight", "weight_decay"):
         if getattr(config, name, 0) < 0:
@@ -159,6 +191,22 @@ def require_sane(config: Any) -> None:
     for name in ("discount", "td_lambda", "tau"):
         if not 0 <= getattr(config, name, 0) <= 1:
             raise OryxError(f"{name} must be between 0 and 1, got {getattr(config, name)}")
+
+
+LEAST_VALUE_TEMPERATURE = 1000.0
+
+
+def require_trainable(config: Any) -> None:
+    """Raises where training would go wrong whatever the data, though policies of older runs with
+    such settings can be opened."""
+    if getattr(config, "value_temperature", LEAST_VALUE_TEMPERATURE) < LEAST_VALUE_TEMPERATURE:
+        raise OryxError(
+            f"value_temperature must be at least {LEAST_VALUE_TEMPERATURE:.0f}, got "
+            f"{config.value_temperature}: the weights of the critic's target (Eq. 3 of the paper) "
+            "normalise over the states of a batch, not over actions, so lower values inflate Q "
+            "(the mean target is 1.19 times the mean Q at 1, and 2.6 times at 0.1) until it "
+            "diverges; policy_temperature is what tells good actions from bad ones"
+        )
 
 
 def require_discrete(name: str, spec: Spec) -> None:

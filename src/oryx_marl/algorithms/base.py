@@ -95,9 +95,21 @@ class Algorithm(Protocol):
         ...
 
     @property
+    def consecutive_windows(self) -> bool:
+        """Whether each window of a batch must go on where that of the last batch ended; otherwise
+        windows are drawn independently."""
+        return False
+
+    @property
     def needs_returns_to_go(self) -> bool:
         """Whether windows must come with `returns_to_go`."""
         ...
+
+    @property
+    def value_discount(self) -> float | None:
+        """Discount of the returns that rewards are to be scaled by, to a root mean square of 1;
+        None: rewards as logged."""
+        return None
 
     @property
     def batch_parts(self) -> int | None:

@@ -20,15 +20,16 @@ class Config(IndependentConfig):
 
 
 def bc_loss(policy: Distribution, window: Window) -> tuple[Float[Array, ""], Metrics]:
-    """-log π(a) over the rows whose logged action can be learned from."""
+    """-log π(a) over the rows with a choice whose logged action can be learned from."""
     actions = window.actions
-    labels = window.observation.agent_mask & policy.supports(actions)
+    valid = window.observation.agent_mask & policy.supports(actions)
+    labels = valid & window.choice
     total = masked_mean(-policy.log_prob(actions), labels)
     return total, {
         "loss": total,
         "max_logit": policy.largest_parameter(),
         "entropy": masked_mean(policy.entropy(), labels),
-        "valid_label_share": labels.mean(),
+        "valid_label_share": valid.mean(),
     }
 
 
@@ -40,10 +41,20 @@ class BC(IndependentLearner):
         outputs = family(self.spec.action).num_outputs
         return RecurrentNetwork(key, self.spec, self.config.network, outputs)
 
-    def loss(
-        self, network: RecurrentNetwork, target: RecurrentNetwork, window: Window, key: Array
+    def networks(
+        self, network: RecurrentNetwork, target: RecurrentNetwork
+    ) -> tuple[RecurrentNetwork]:
+        return (network,)
+
+    def outputs_loss(
+        self,
+        network: RecurrentNetwork,
+        target: RecurrentNetwork,
+        outputs: Float[Array, "1 B T N K"],
+        window: Window,
     ) -> tuple[Float[Array, ""], Metrics]:
-        return bc_loss(self.outputs(network, window), window)
+        mask = window.observation.action_mask
+        return bc_loss(family(self.spec.action).distribution(outputs[0], mask), window)
 
 
 def make(config: Config, spec: Spec) -> BC:

@@ -6,15 +6,15 @@ from typing import Literal
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from oryx_marl.algorithms._independent import IndependentConfig, IndependentLearner
-from oryx_marl.algorithms._learner import copy_every, require_discrete
+from oryx_marl.algorithms._learner import require_discrete
 from oryx_marl.algorithms.base import Metrics
-from oryx_marl.networks.recurrent import RecurrentNetwork, run_together
+from oryx_marl.networks.recurrent import RecurrentNetwork
 from oryx_marl.ops.distributions import take_action
 from oryx_marl.ops.masked import masked_mean
-from oryx_marl.ops.returns import td_masks
+from oryx_marl.ops.returns import td_lambda_targets, td_masks
 from oryx_marl.types import Spec, Window
 
 
@@ -23,6 +23,11 @@ class Config(IndependentConfig):
     """Settings of IQL-CQL."""
 
     discount: float = 0.99
+    """γ: how much the next step's value counts."""
+    td_lambda: float = 0.0
+    """λ of TD(λ) targets: 0 is one step, 1 goes to the end of the window."""
+    scale_values: bool = False
+    """Scale rewards so that logged returns have a root mean square of 1."""
     target_period: int = 200
     """Updates between copies of the weights to the target network."""
     cql_weight: float = 3.0
@@ -47,8 +52,16 @@ def loss(
     mask, bootstrap_mask = td_masks(observation.agent_mask, window.terminal, observation.reset)
     action_mask = observation.action_mask
     best = jnp.where(action_mask, q, -jnp.inf).argmax(axis=-1)
-    next_values = jnp.where(bootstrap_mask, take_action(target_q, best)[:, 1:], 0)
-    targets = jax.lax.stop_gradient(window.rewards[:, :-1] + config.discount * next_values)
+    targets = jax.lax.stop_gradient(
+        td_lambda_targets(
+            window.rewards[:, :-1],
+            take_action(target_q, best)[:, 1:],
+            mask,
+            bootstrap_mask,
+            config.discount,
+            config.td_lambda,
+        )
+    )
     taken = take_action(q, actions)
     td = masked_mean(0.5 * (targets - taken[:, :-1]) ** 2, mask)
 
@@ -75,17 +88,20 @@ class ConservativeQ(IndependentLearner):
     def make_network(self, key: Array) -> RecurrentNetwork:
         return RecurrentNetwork(key, self.spec, self.config.network, self.spec.action.size)
 
-    def loss(
-        self, network: RecurrentNetwork, target: RecurrentNetwork, window: Window, key: Array
-    ) -> tuple[Float[Array, ""], Metrics]:
-        seen = window.observation
-        q, target_q = run_together((network, target), seen)
-        return loss(q, target_q, window, self.config)
+    def networks(
+        self, network: RecurrentNetwork, target: RecurrentNetwork
+    ) -> tuple[RecurrentNetwork, ...]:
+        return network, target
 
-    def move_target(
-        self, network: RecurrentNetwork, target: RecurrentNetwork, count: Int[Array, ""]
-    ) -> RecurrentNetwork:
-        return copy_every(self.config.target_period, network, target, count)
+    def outputs_loss(
+        self,
+        network: RecurrentNetwork,
+        target: RecurrentNetwork,
+        outputs: Float[Array, "2 B T N A"],
+        window: Window,
+    ) -> tuple[Float[Array, ""], Metrics]:
+        q, target_q = outputs
+        return loss(q, target_q, window, self.config)
 
 
 def make(config: Config, spec: Spec) -> ConservativeQ:

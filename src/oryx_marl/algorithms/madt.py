@@ -61,7 +61,8 @@ class ContextState(NamedTuple):
 
 @dataclass(frozen=True)
 class MADT(OfflineLearner):
-    """The learner; in place of a target network it keeps the highest return that it met."""
+    """The learner; in place of a target network, or beside averaged weights, it keeps the highest
+    return that it met."""
 
     @property
     def needs_returns_to_go(self) -> bool:
@@ -83,10 +84,12 @@ class MADT(OfflineLearner):
         return GPT(key, self.spec, self.config.network, self.config.sequence_length)
 
     def init(self, key: Array) -> LearnerState:
-        return super().init(key)._replace(target=jnp.full((), -jnp.inf))
+        state, unknown = super().init(key), jnp.full((), -jnp.inf)
+        ema = self.config.act_with_ema
+        return state._replace(target=Weights(state.network, unknown) if ema else unknown)
 
     def loss(
-        self, network: GPT, target: Array, window: Window, key: Array
+        self, network: GPT, target: Any, window: Window, key: Array
     ) -> tuple[Float[Array, ""], Metrics]:
         observation, returns = window.observation, window.returns_to_go
         if returns is None:
@@ -106,8 +109,10 @@ class MADT(OfflineLearner):
             family(self.spec.action).distribution(outputs, observation.action_mask), window
         )
 
-    def move_target(self, network: GPT, target: Array, count: Int[Array, ""]) -> Array:
-        return target
+    def move_target(self, network: GPT, target: Any, count: Int[Array, ""]) -> Any:
+        if not self.config.act_with_ema:
+            return target
+        return Weights(super().move_target(network, target.network, count), target.asked)
 
     def update(
         self, state: LearnerState, experience: Window, key: Array
@@ -116,11 +121,13 @@ class MADT(OfflineLearner):
         if experience.returns_to_go is None:
             return state, metrics
         begun = experience.observation.reset
-        returns = jnp.where(begun, experience.returns_to_go.mean(axis=-1), -jnp.inf)
-        return state._replace(target=jnp.maximum(state.target, returns.max())), metrics
+        best = jnp.where(begun, experience.returns_to_go.mean(axis=-1), -jnp.inf).max()
+        asked = jnp.maximum(self.weights(state).asked, best)
+        ema = self.config.act_with_ema
+        return state._replace(target=state.target._replace(asked=asked) if ema else asked), metrics
 
     def weights(self, state: LearnerState) -> Weights:
-        return Weights(state.network, state.target)
+        return state.target if self.config.act_with_ema else Weights(state.network, state.target)
 
     def distribution(
         self, weights: Weights, window: Window, carry: ContextState | None = None

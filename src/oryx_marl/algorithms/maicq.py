@@ -6,19 +6,19 @@ from dataclasses import dataclass
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 from oryx_marl.algorithms import iicq
 from oryx_marl.algorithms._independent import IndependentLearner
-from oryx_marl.algorithms._learner import copy_every, require_discrete
+from oryx_marl.algorithms._learner import require_discrete
 from oryx_marl.algorithms.base import Metrics
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.mixer import QMixer
-from oryx_marl.networks.recurrent import RecurrentNetwork, run_together
+from oryx_marl.networks.recurrent import RecurrentNetwork
 from oryx_marl.ops import icq
 from oryx_marl.ops.distributions import Categorical, categorical
 from oryx_marl.ops.masked import masked_mean
-from oryx_marl.ops.returns import td_masks
+from oryx_marl.ops.returns import Number, td_masks
 from oryx_marl.ops.values import DiscreteValues
 from oryx_marl.types import Spec, Window
 
@@ -83,15 +83,25 @@ def policy_loss(
     q: DiscreteValues,
     shares: Float[Array, "B T N"],
     window: Window,
-    temperature: float,
+    config: Config,
+    critic: tuple[Float[Array, "B Tm1"], Float[Array, "B Tm1"]],
+    mask: Bool[Array, "B Tm1"],
 ) -> tuple[Float[Array, ""], Metrics]:
     """-share · w · log π(a), shares and weights under stop-gradient.
 
-    Else the policy loss would train the mixer to look away from unlikely actions.
+    Else the policy loss would train the mixer to look away from unlikely actions. `critic` has
+    its targets and errors, for a temperature that is not given.
     """
     actions = window.actions
-    labels = window.observation.agent_mask & policy.supports(actions)
+    valid = window.observation.agent_mask & policy.supports(actions)
+    labels = valid & window.choice
     advantage = icq.own_advantage(q, policy, actions)
+    temperature: Number | None = config.policy_temperature
+    if temperature is None:
+        targets, errors = (x[..., None] for x in critic)
+        temperature = icq.adaptive_temperature(
+            advantage, labels, targets, errors, mask[..., None], config.discount
+        )
     weights = icq.batch_weights(advantage, labels, temperature)
     shared = jax.lax.stop_gradient(shares) * weights
     total = icq.policy_loss(policy.log_prob(actions), shared, labels)
@@ -100,7 +110,7 @@ def policy_loss(
         "effective_sample_size": icq.effective_sample_size(weights, labels),
         "max_logit": policy.largest_parameter(),
         "entropy": masked_mean(policy.entropy(), labels),
-        "valid_label_share": labels.mean(),
+        "valid_label_share": valid.mean(),
     }
 
 
@@ -118,37 +128,43 @@ class MAICQ(IndependentLearner):
             ),
         )
 
-    def loss(
-        self, network: MixedActorCritic, target: MixedActorCritic, window: Window, key: Array
+    def networks(
+        self, network: MixedActorCritic, target: MixedActorCritic
+    ) -> tuple[RecurrentNetwork, ...]:
+        return network.agents.actor, network.agents.critic, target.agents.critic
+
+    def outputs_loss(
+        self,
+        network: MixedActorCritic,
+        target: MixedActorCritic,
+        outputs: Float[Array, "3 B T N A"],
+        window: Window,
     ) -> tuple[Float[Array, ""], Metrics]:
         seen, state = window.observation, window.state
         if state is None:
             raise OryxError(NO_STATE)
         if self.config.normalise_state:
             state = jax.nn.standardize(state)
-        networks = network.agents.actor, network.agents.critic, target.agents.critic
-        logits, *of_critics = run_together(networks, seen)
+        logits, *of_critics = outputs
         q, target_q = (DiscreteValues(values) for values in of_critics)
         taken, target_taken = (
             jnp.where(seen.agent_mask, values.at(window.actions), 0) for values in (q, target_q)
         )
         values = TeamValues(network.mixer(taken, state), target.mixer(target_taken, state))
         critic, targets, mask = team_loss(values, window, self.config)
-        shares, temperature = network.mixer.shares(state), self.config.policy_temperature
+        shares = network.mixer.shares(state)
         found = categorical(logits, seen.action_mask)
-        policy, metrics = policy_loss(found, q, shares, window, temperature)
+        errors = targets - values.online[:, :-1]
+        policy, metrics = policy_loss(
+            found, q, shares, window, self.config, (targets, errors), mask
+        )
         return critic + policy, {
             "loss": critic + policy,
             "critic_loss": critic,
             "mean_q": masked_mean(values.online[:, :-1], mask),
-            "td_error": masked_mean(jnp.abs(targets - values.online[:, :-1]), mask),
+            "td_error": masked_mean(jnp.abs(errors), mask),
             **metrics,
         }
-
-    def move_target(
-        self, network: MixedActorCritic, target: MixedActorCritic, count: Int[Array, ""]
-    ) -> MixedActorCritic:
-        return copy_every(self.config.target_period, network, target, count)
 
     def actor(self, weights: MixedActorCritic) -> RecurrentNetwork:
         return weights.agents.actor

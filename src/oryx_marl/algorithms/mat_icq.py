@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from jaxtyping import Array
 
 from oryx_marl.algorithms._learner import require_discrete
+from oryx_marl.algorithms._recurrent import InitialState
 from oryx_marl.algorithms.oryx import AutoregressiveConfig, Oryx
 from oryx_marl.networks.transformer import Transformer, TransformerConfig
 from oryx_marl.types import Spec
@@ -20,6 +21,10 @@ class Config(AutoregressiveConfig):
 @dataclass(frozen=True)
 class MatICQ(Oryx):
     """The learner: Oryx but for its trunk."""
+
+    @property
+    def initial_state(self) -> InitialState:
+        return "zeros"  # there is nothing to carry
 
     def make_trunk(self, key: Array) -> Transformer:
         return Transformer(key, self.spec, self.config.network)

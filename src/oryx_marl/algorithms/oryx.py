@@ -3,7 +3,7 @@ Q-learning (offline, discrete actions)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -12,15 +12,12 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from oryx_marl.algorithms._autoregressive import Trunk, autoregressive_policy
-from oryx_marl.algorithms._icq import ADVANTAGES, OBJECTIVES, IcqSettings, icq_loss
-from oryx_marl.algorithms._learner import (
-    LearnerState,
-    OfflineConfig,
-    OfflineLearner,
-    require_discrete,
-)
+from oryx_marl.algorithms._icq import ADVANTAGES, OBJECTIVES, IcqSettings, NextAction, icq_loss
+from oryx_marl.algorithms._learner import require_discrete
+from oryx_marl.algorithms._recurrent import InitialState, RecurrentConfig, RecurrentLearner
 from oryx_marl.algorithms._split import over_batch
 from oryx_marl.algorithms.base import Metrics, Policy
+from oryx_marl.config import added
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.heads import PolicyHead
 from oryx_marl.networks.layers import Head
@@ -29,9 +26,12 @@ from oryx_marl.ops.distributions import Distribution, categorical
 from oryx_marl.ops.values import DiscreteValues
 from oryx_marl.types import ActionSpace, Observation, Spec, Window
 
+ACTING_ON_Q = 0.1
+"""Temperature of acting on Q alone, where none is given."""
+
 
 @dataclass(frozen=True)
-class AutoregressiveConfig(OfflineConfig):
+class AutoregressiveConfig(RecurrentConfig):
     """Settings of ICQ for agents that choose one after the other."""
 
     batch_parts: int = 0
@@ -42,17 +42,22 @@ class AutoregressiveConfig(OfflineConfig):
     """γ: how much the next step's value counts."""
     td_lambda: float = 0.9
     """λ of TD(λ) targets: 0 is one step (paper), 1 goes to the end of the window."""
-    tau: float = 0.005
-    """Share by which the target network moves to the trained weights at each update."""
     act_with_ema: bool = True
     """Act with the target network, an exponential moving average, not with the newest weights."""
     critic_weight: float = 1.0
     """Weight of the critic's loss beside the policy's."""
-    policy_temperature: float = 0.1
-    """α of the policy loss. Low: only the best logged actions have weight. High: cloning."""
+    scale_values: bool = added(True, before=False)
+    """Scale rewards so that logged returns have a root mean square of 1."""
+    policy_temperature: float | None = None
+    """α of the policy loss. Low: only the best logged actions have weight. High: cloning. Unset: it
+    follows the spread of the advantages (paper: 0.1 to 10, by hand for each dataset)."""
     value_temperature: float = 1000.0
-    """α of the critic's target (Eq. 3). Low values inflate Q; at 1000 the weights are all 1."""
-    advantage: Literal["cumulative", "own"] = "cumulative"
+    """α of the critic's target (Eq. 3); values inflate below 1000, where the weights are all 1."""
+    next_action: NextAction = "logged"
+    """Whose value a target builds on: the next logged action (paper), or that expected of π."""
+    num_critics: int = 1
+    """Heads for Q; of several, the least next value counts."""
+    advantage: Literal["cumulative", "own"] = "own"
     """Weigh an action by the advantage of all agents up to it (paper) or its own (public code)."""
     objective: Literal["icq", "bc", "q_learning"] = "icq"
     """ICQ; behaviour cloning; or Q-learning that acts on Q alone (the ablation without ICQ)."""
@@ -60,6 +65,8 @@ class AutoregressiveConfig(OfflineConfig):
     """Off: every step is seen as if it were the first, in training and acting."""
     memory_when_acting: bool = True
     """Off: every step is seen as if it were the first, when acting alone."""
+    permute_agents: bool = added(False, before=True)
+    """Learn in a new random order of the agents at every update (paper), not in that of acting."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -85,6 +92,7 @@ class AutoregressiveConfig(OfflineConfig):
             self.critic_weight,
             self.policy_temperature,
             self.value_temperature,
+            self.next_action,
             ADVANTAGES[self.advantage],
             OBJECTIVES[self.objective],
         )
@@ -103,22 +111,52 @@ class Network(eqx.Module):
     trunk: Trunk
     policy_head: PolicyHead
     q_head: Head
+    """Of all critics, one after the other."""
 
-    def __init__(self, keys: Array, trunk: Trunk, width: int, space: ActionSpace) -> None:
+    def __init__(
+        self, keys: Array, trunk: Trunk, width: int, space: ActionSpace, num_critics: int = 1
+    ) -> None:
         self.trunk = trunk
         self.policy_head = PolicyHead(keys[0], width, space)
-        self.q_head = Head(keys[1], width, space.size)
+        self.q_head = Head(keys[1], width, space.size * num_critics)
 
     def __call__(
         self, observation: Observation, actions: Int[Array, "*B T N"], ids: Int[Array, " N"]
     ) -> tuple[Float[Array, "*B T N A"], Float[Array, "*B T N A"]]:
         """Outputs of both heads, given the logged actions of the agents before."""
-        _, features = self.trunk(observation, actions, ids)
-        return self.policy_head(features), self.q_head(features)
+        return self.resume(observation, actions, ids, None)[:2]
+
+    def resume(
+        self,
+        observation: Observation,
+        actions: Int[Array, "*B T N"],
+        ids: Int[Array, " N"],
+        state: Any,
+    ) -> tuple[Float[Array, "*B T N A"], Float[Array, "*B T N A"], Any]:
+        """The same from a recurrent state on, and the state after it; None: from an empty one."""
+        if state is None:
+            _, features = self.trunk(observation, actions, ids)
+        else:
+            _, features, state = self.trunk.resume(observation, actions, ids, state)
+        return self.policy_head(features), self.q_head(features), state
 
 
-Forward = Callable[[Observation, Array, Array], tuple[Array, Array]]
-"""`(observation [B, T, ...], actions [B, T, N], ids [N]) -> outputs of both heads [B, T, N, A]`."""
+class Carry(NamedTuple):
+    """What is known at the start of a window, [B, ...]."""
+
+    network: Any
+    """Recurrent state of the online network."""
+    target: Any
+    """The same of the target network."""
+    actions: Array
+    """Of the step before, agents in their own order."""
+    agent_mask: Array
+    """Of the step before."""
+
+
+Forward = Callable[[Observation, Array, Array, Any], tuple[Array, Array, Any]]
+"""`(observation [B, T, ...], actions [B, T, N], ids [N], state) -> outputs of both heads
+[B, T, N, A], and the recurrent state after them`; None: from an empty state."""
 
 
 def loss(
@@ -127,14 +165,23 @@ def loss(
     window: Window,
     ids: Int[Array, " N"],
     config: AutoregressiveConfig,
-) -> tuple[Float[Array, ""], Metrics]:
-    """Critic and policy loss of a batch [B, T, N] (Algorithm 1); agents in the order of `ids`."""
+    states: tuple[Any, Any] = (None, None),
+) -> tuple[Float[Array, ""], tuple[Metrics, tuple[Any, Any]]]:
+    """Critic and policy loss of a batch [B, T, N] (Algorithm 1); agents in the order of `ids`.
+
+    `states` are recurrent states of the two networks before the windows; those after come back.
+    """
     observation, actions = window.observation, window.actions
     seen = observation if config.memory else _forget(observation)
-    logits, q = network(seen, actions, ids)
-    _, target_q = target(seen, actions, ids)
+    logits, q, state = network(seen, actions, ids, states[0])
+    _, target_q, target_state = target(seen, actions, ids, states[1])
     policy = categorical(logits, observation.action_mask)
-    return icq_loss(policy, DiscreteValues(q), DiscreteValues(target_q), window, config.icq)
+    critics, targets = (
+        [DiscreteValues(each) for each in jnp.split(x, config.num_critics, axis=-1)]
+        for x in (q, target_q)
+    )
+    total, metrics = icq_loss(policy, critics, targets, window, config.icq)
+    return total, (metrics, (state, target_state))
 
 
 def _forget(observation: Observation) -> Observation:
@@ -142,7 +189,7 @@ def _forget(observation: Observation) -> Observation:
 
 
 @dataclass(frozen=True)
-class Oryx(OfflineLearner):
+class Oryx(RecurrentLearner):
     """The learner; see algorithms/base.py for what each method promises."""
 
     @property
@@ -152,34 +199,60 @@ class Oryx(OfflineLearner):
     def make_network(self, key: Array) -> Network:
         keys = jax.random.split(key, 3)
         trunk = self.make_trunk(keys[0])
-        return Network(keys[1:], trunk, self.config.network.width, self.spec.action)
+        return Network(
+            keys[1:], trunk, self.config.network.width, self.spec.action, self.config.num_critics
+        )
 
     def make_trunk(self, key: Array) -> Trunk:
         return Sable(key, self.spec, self.config.network)
 
-    def loss(
-        self, network: Network, target: Network, window: Window, key: Array
-    ) -> tuple[Float[Array, ""], Metrics]:
-        """One joint step for all agents, in a random order of the agents."""
-        ids = jax.lax.optimization_barrier(jax.random.permutation(key, self.spec.num_agents))
+    @property
+    def initial_state(self) -> InitialState:
+        return self.config.initial_state if self.config.memory else "zeros"
+
+    def init_carry(self, network: Network, target: Network) -> Carry:
+        agents, state = self.spec.num_agents, network.trunk.init_state()
+        return Carry(state, state, jnp.zeros(agents, jnp.int32), jnp.zeros(agents, bool))
+
+    def sequence_loss(
+        self, network: Network, target: Network, window: Window, carry: Carry | None, key: Array
+    ) -> tuple[Float[Array, ""], tuple[Metrics, Carry | None]]:
+        """One joint step for all agents."""
+        ids = jnp.arange(self.spec.num_agents)
+        if self.config.permute_agents:
+            ids = jax.lax.optimization_barrier(jax.random.permutation(key, ids))
         cut, cut_target = self._in_parts(network), self._in_parts(target)
-        return loss(cut, cut_target, window.reorder(ids), ids, self.config)
+        states = (None, None) if carry is None else self._reorder(network, carry, ids)
+        total, (metrics, states) = loss(
+            cut, cut_target, window.reorder(ids), ids, self.config, states
+        )
+        if carry is None:
+            return total, (metrics, None)
+        last_actions, last_mask = window.actions[:, -1], window.observation.agent_mask[:, -1]
+        return total, (metrics, Carry(states[0], states[1], last_actions, last_mask))
+
+    def _reorder(self, network: Network, carry: Carry, ids: Int[Array, " N"]) -> tuple[Any, Any]:
+        """Recurrent states of both networks, for agents in another order than before."""
+        last = carry.actions[:, ids], carry.agent_mask[:, ids]
+        remember = network.trunk.remember_last
+        return remember(carry.network, *last), remember(carry.target, *last)
 
     def _in_parts(self, network: Network) -> Forward:
-        def forward(observation: Observation, actions: Array, ids: Array) -> tuple[Array, Array]:
-            def run(weights: tuple[Network, Array], batch: tuple[Observation, Array]) -> Any:
-                return weights[0](*batch, weights[1])
+        def forward(
+            observation: Observation, actions: Array, ids: Array, state: Any
+        ) -> tuple[Array, Array, Any]:
+            def run(weights: tuple[Network, Array], batch: tuple[Observation, Array, Any]) -> Any:
+                network, ids = weights
+                observation, actions, state = batch
+                return network.resume(observation, actions, ids, state)
 
             parts = max(self.config.batch_parts, 1)
-            return over_batch(run, parts, (network, ids), (observation, actions))
+            return over_batch(run, parts, (network, ids), (observation, actions, state))
 
         return forward
 
     def move_target(self, network: Network, target: Network, count: Int[Array, ""]) -> Network:
         return optax.incremental_update(network, target, self.config.tau)
-
-    def weights(self, state: LearnerState) -> Network:
-        return state.target if self.config.act_with_ema else state.network
 
     def distribution(
         self, weights: Network, window: Window, carry: Any = None
@@ -196,8 +269,9 @@ class Oryx(OfflineLearner):
         """What actions are drawn from."""
         config, head = self.config, network.policy_head
         policy = head.distribution(head(features), mask)
-        q = network.q_head(features)
-        return config.icq.objective.acting(policy, q, mask, config.policy_temperature)
+        q = network.q_head(features)[..., : self.spec.action.size]
+        temperature = config.policy_temperature or ACTING_ON_Q
+        return config.icq.objective.acting(policy, q, mask, temperature)
 
     def policy(self, weights: Network) -> Policy:
         network, config = weights, self.config

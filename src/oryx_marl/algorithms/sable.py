@@ -26,12 +26,23 @@ from oryx_marl.ops.returns import generalised_advantages, td_masks
 from oryx_marl.types import Experience, Observation, Spec, Window
 
 
+def network_config(**chosen: Any) -> NetworkConfig:
+    """What was measured online, where roll-outs are collected with the state at hand."""
+    measured = {
+        "width": 64,
+        "num_heads": 1,
+        "decay_scale": 0.9,
+        "shortest_memory": 32,
+    }
+    return NetworkConfig(**{**measured, **chosen})
+
+
 @dataclass(frozen=True)
 class Config:
     """Settings of Sable; the defaults were chosen on T-Maze."""
 
     online: ClassVar[bool] = True
-    network: NetworkConfig = field(default_factory=NetworkConfig)
+    network: NetworkConfig = field(default_factory=network_config)
     num_envs: int = 512
     """Environments side by side."""
     rollout_length: int = 32
@@ -43,6 +54,7 @@ class Config:
     learning_rate: float = 1e-4
     max_gradient_norm: float = 0.5
     discount: float = 0.99
+    """γ: how much the next step's value counts."""
     gae_lambda: float = 0.95
     """The λ of generalised advantage estimation."""
     clip: float = 0.2
@@ -215,8 +227,16 @@ class SablePPO:
     spec: Spec
 
     @property
+    def consecutive_windows(self) -> bool:
+        return True
+
+    @property
     def needs_returns_to_go(self) -> bool:
         return False
+
+    @property
+    def value_discount(self) -> None:
+        return None
 
     @property
     def batch_parts(self) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from oryx_marl import config as configs
 from oryx_marl import experiment, files, provenance, recipes
+from oryx_marl.algorithms._making import make_algorithm
 from oryx_marl.bench import comparison, summary, table
 from oryx_marl.bench.record import CellRecord, read_cell, write_json
 from oryx_marl.bench.suite import Suite, Variant
@@ -153,7 +154,7 @@ class Bench:
         suite, seeds = self.suite, chosen.seeds or self.suite.seeds
         if chosen.steps is not None:
             online = OnlineSettings(chosen.steps, seeds, self.first_seed)
-            algorithm = experiment.make_algorithm(chosen.algorithm, chosen.config, learn_from.spec)
+            algorithm = make_algorithm(chosen.algorithm, chosen.config, learn_from.spec)
             per_update = algorithm.batch_size * algorithm.sequence_length
             return replace(online.in_updates(per_update), continue_on_divergence=True)
         return TrainSettings(
@@ -181,7 +182,7 @@ class Bench:
             learn_from,
             self._folder(variant, dataset),
             self._settings(chosen, learn_from),
-            EvaluationSettings(episodes=suite.episodes, replays=0),
+            EvaluationSettings(episodes=suite.episodes, replays=0, act=suite.act),
             drop_invalid=derived is not None and derived.drop_invalid,
         )
 
@@ -323,7 +324,7 @@ def _act_otherwise(work: Experiment, acting: Any, episodes: int) -> dict[str, An
     scores = {}
     for name, changes in acting.items():
         config = replace(work.config, **changes)
-        other = experiment.make_algorithm(work.algorithm, config, policy.spec)
+        other = make_algorithm(work.algorithm, config, policy.spec)
         evaluator = Evaluator(other, base.make(policy.spec), list(policy.seeds))
         scores[name] = score(evaluator, weights, episodes)[0].to_json()
     return scores

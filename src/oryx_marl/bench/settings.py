@@ -1,14 +1,52 @@
 """Oryx's settings in the paper, by environment and, where they depend on it, dataset quality."""
 
 import json
-from typing import Any
+from dataclasses import fields, replace
+from typing import Any, TypeVar
 
 from oryx_marl.bench.published import read
 from oryx_marl.errors import OryxError
 
-ALSO = {"td_lambda": 0.0, "act_with_ema": False, "advantage": "cumulative"}
+ALSO = {
+    "td_lambda": 0.0,
+    "act_with_ema": False,
+    "advantage": "cumulative",
+    "initial_state": "zeros",
+    "permute_agents": True,
+    "scale_values": False,
+    "standardise": False,
+}
 """What the paper's Oryx does that its tables of settings do not list."""
-ALSO_NETWORK = {"remember_last_action": False}
+ALSO_NETWORK = {"remember_last_action": False, "shortest_memory": 32, "longest_memory": 512}
+
+
+T = TypeVar("T")
+EARLIER = {
+    "initial_state": "zeros",
+    "permute_agents": True,
+    "scale_values": False,
+    "standardise": False,
+    "policy_temperature": 0.1,
+}
+"""Defaults of version 0.1, with which the records of the older suites were made."""
+EARLIER_NETWORK = {"decay_scale": 0.9, "shortest_memory": 32}
+EARLIER_WIDTH = 64
+
+
+def earlier(config: T, **network: Any) -> T:
+    """The config with the defaults of version 0.1; `network` has further settings of its part."""
+    part: Any = getattr(config, "network", None)
+    unsized = {
+        each.name: EARLIER_WIDTH
+        for each in fields(part)
+        if each.name.endswith("width") and getattr(part, each.name) == 0
+    }
+    part = replace(part, **{**_known(part, EARLIER_NETWORK), **unsized, **network})
+    return replace(config, network=part, **_known(config, EARLIER))  # type: ignore[type-var]
+
+
+def _known(config: Any, values: dict[str, Any]) -> dict[str, Any]:
+    return {each.name: values[each.name] for each in fields(config) if each.name in values}
 
 
 def paper(environment: str, dataset: str) -> dict[str, Any]:

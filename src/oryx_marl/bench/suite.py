@@ -10,8 +10,11 @@ from typing import Any, Literal
 from oryx_marl import registry
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.errors import OryxError
+from oryx_marl.policy.acting import SCORED, Act
 
 Acting = Literal["sampled", "greedy"]
+EVERY_WAY: tuple[Act, ...] = ("sampled", 0.75, 0.5, 0.25, "greedy")
+"""Of acting, from much chance to none."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,8 @@ class Suite:
     """Datasets that are in no catalogue, by the names they have here."""
     described: tuple[str, ...] = ()
     """Further datasets of which it is recorded what is in them."""
+    act: tuple[Act, ...] = SCORED
+    """Ways of acting that are scored, in the words of `--act`."""
     tune_on: str = ""
     """The dataset on which settings are chosen."""
     is_scaling: bool = False

@@ -24,19 +24,18 @@ SEED, UPDATES = 1_000, 10_000
 FOLDER, FROZEN = "tuning", "tuned.json"
 LEGEND = "[ ] chosen; ( ) not the algorithm's own way of acting; weights of the last checkpoint"
 _SLOWER: Settings = {"learning_rate": 1e-4}
-_SOFTER: Settings = {"policy_temperature": 0.3}
+_AVERAGED: Settings = {"act_with_ema": True}
+_AS_ORYX: Settings = {"td_lambda": 0.9, **_AVERAGED}
+_FIXED: Settings = {"policy_temperature": 0.3}
+_FROM_DATA: Settings = {"policy_temperature": None, "scale_values": True}
 CHANGES: Mapping[str, tuple[Settings, Settings, Settings]] = {
-    "oryx": (_SOFTER, {"td_lambda": 0.0}, _SLOWER),
-    "mat_icq": (_SOFTER, {"td_lambda": 0.0}, _SLOWER),
-    "iicq": (_SOFTER, {"td_lambda": 0.9}, _SLOWER),
-    "maicq": (_SOFTER, {"td_lambda": 0.9}, _SLOWER),
-    "iql_cql": ({"cql_weight": 1.0}, {"target_period": 1_000}, _SLOWER),
-    "madt": ({"sequence_length": 10}, {"network.width": 64}, _SLOWER),
-    "bc": (
-        {"network.linear_width": 128, "network.recurrent_width": 128},
-        {"sequence_length": 10},
-        _SLOWER,
-    ),
+    "oryx": (_FIXED, {"td_lambda": 0.0}, _SLOWER),
+    "mat_icq": (_FIXED, {"td_lambda": 0.0}, _SLOWER),
+    "iicq": (_FROM_DATA, _AS_ORYX, _SLOWER),
+    "maicq": (_FROM_DATA, _AS_ORYX, _SLOWER),
+    "iql_cql": ({"cql_weight": 1.0}, _AS_ORYX, _SLOWER),
+    "madt": ({"network.width": 64}, _AVERAGED, _SLOWER),
+    "bc": ({"network.linear_width": 128, "network.recurrent_width": 128}, _AVERAGED, _SLOWER),
 }
 """Three changes for each algorithm. Each is made or not, which makes eight settings."""
 

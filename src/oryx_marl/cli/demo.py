@@ -6,6 +6,7 @@ from pathlib import Path
 
 from oryx_marl import api, experiment, recipes
 from oryx_marl.algorithms import oryx
+from oryx_marl.algorithms._making import make_algorithm
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.cli.console import console, errors, say
 from oryx_marl.cli.train import show
@@ -69,7 +70,7 @@ class Demo:
 
 def choose_folder(work: Experiment) -> Experiment:
     """The experiment in its folder, or in one with a number where another one is in the way."""
-    algorithm = experiment.make_algorithm(work.algorithm, work.config, work.learn_from.spec)
+    algorithm = make_algorithm(work.algorithm, work.config, work.learn_from.spec)
     number = 1
     while (why := _find_obstacle(work, algorithm)) is not None:
         number += 1

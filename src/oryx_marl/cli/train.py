@@ -13,6 +13,7 @@ from rich.text import Text
 from oryx_marl import api, experiment, recipes, registry, resuming
 from oryx_marl import config as configs
 from oryx_marl.algorithms import oryx
+from oryx_marl.algorithms._making import make_algorithm
 from oryx_marl.api import TrainedRun
 from oryx_marl.bench import settings
 from oryx_marl.cli.console import DatasetName, console, default_is, errors, say
@@ -200,7 +201,7 @@ class _TrainOnline(_Train):
         what = f"'{self.algorithm}', an online learner,"
         env = base.require_jax(base.make_named(self.env), what)
         config = self.config  # type: ignore[attr-defined]
-        algorithm = experiment.make_algorithm(self.algorithm, config, env.spec)
+        algorithm = make_algorithm(self.algorithm, config, env.spec)
         per_update = algorithm.batch_size * algorithm.sequence_length
         self._train(env, self.train.in_updates(per_update), config)
 

@@ -1,15 +1,17 @@
 """Windows of a dataset that lies whole on the device: pure, jittable, no copy to the host."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Int, PRNGKeyArray
 
 from oryx_marl.data.dataset import Dataset
+from oryx_marl.data.scales import feature_statistics, value_scale
 from oryx_marl.errors import OryxError
-from oryx_marl.types import Observation, Window
+from oryx_marl.types import FeatureStatistics, Observation, Window
 
 
 class DeviceData(NamedTuple):
@@ -35,6 +37,9 @@ class DeviceData(NamedTuple):
     """[R, Spec.state_size], or None where none was logged."""
     returns_to_go: jax.Array | None
     """[R, N] float32: rewards until the episode's end, or None unless asked for."""
+    feature_statistics: FeatureStatistics
+    value_scale: jax.Array | None
+    """[] float32: rewards are given out in units of it; None: as they were logged."""
     every_action: jax.Array
     """[A] bool, all true. Its length tells the number of actions where `legal` is None."""
 
@@ -58,19 +63,29 @@ def put_on_device(
     dataset: Dataset,
     returns_to_go: bool = False,
     device: jax.Device | jax.sharding.Sharding | None = None,
+    value_discount: float | None = None,
 ) -> DeviceData:
     """Copies the dataset to a device, or to several.
 
     64-bit numbers become the 32-bit ones that JAX computes with.
     Whether a window fits is checked by `sample_windows`.
+
+    Args:
+        dataset: what is copied.
+        returns_to_go: whether windows come with these.
+        device: where to.
+        value_discount: if given, rewards are scaled so that returns with this discount have a
+            root mean square of 1.
     """
     reset = np.zeros(dataset.num_rows, bool)
     reset[dataset.episode_starts] = True
     begun = np.repeat(dataset.episode_starts, dataset.episode_lengths)
     is_discrete = dataset.spec.action.kind == "discrete"
 
-    def put(array: np.ndarray) -> jax.Array:
+    def put(array: np.ndarray | jax.Array) -> jax.Array:
         return jax.device_put(array, device)
+
+    values = None if value_discount is None else value_scale(dataset, value_discount)
 
     return DeviceData(
         observations=put(_narrow(dataset.observations)),
@@ -85,6 +100,8 @@ def put_on_device(
         step_count=put((np.arange(dataset.num_rows) - begun).astype(np.int32)),
         state=None if dataset.state is None else put(_narrow(dataset.state)),
         returns_to_go=put(_returns_to_go(dataset)) if returns_to_go else None,
+        feature_statistics=jax.tree.map(put, feature_statistics(dataset)),
+        value_scale=None if values is None else put(values),
         every_action=put(np.ones(dataset.spec.action.size, bool)),
     )
 
@@ -100,16 +117,43 @@ def sample_windows(data: DeviceData, key: PRNGKeyArray, batch_size: int, length:
     return take_windows(data, jax.lax.optimization_barrier(starts), length)
 
 
+def consecutive_windows(
+    data: DeviceData, key: PRNGKeyArray, number: jax.Array, batch_size: int, length: int
+) -> Window:
+    """`batch_size` windows of `length` steps, each of which goes on where it ended in batch
+    `number` - 1.
+
+    They begin at rows drawn by the key alone, uniformly, and go through the log again and again.
+    """
+    check_length(data.num_rows, length)
+    firsts = jax.random.randint(key, (batch_size, 1), 0, data.num_rows).astype(jnp.uint32)
+    done = (number.astype(jnp.uint32) * length) % data.num_rows
+    rows = (firsts + done + jnp.arange(length, dtype=jnp.uint32)) % data.num_rows
+    return take_rows(data, jax.lax.optimization_barrier(rows.astype(jnp.int32)))
+
+
+def take_rows(data: DeviceData, rows: Int[Array, "B T"]) -> Window:
+    """The windows [B, T, ...] of the given rows."""
+    return _make_window(data, lambda array: array[rows])
+
+
 def take_windows(data: DeviceData, starts: jax.Array, length: int) -> Window:
     """The windows [B, T, ...] that begin at the given rows."""
+    return _make_window(
+        data,
+        lambda array: jax.vmap(lambda at: jax.lax.dynamic_slice_in_dim(array, at, length))(starts),
+    )
 
-    def take(array: jax.Array) -> jax.Array:
-        return jax.vmap(lambda at: jax.lax.dynamic_slice_in_dim(array, at, length))(starts)
 
+def _make_window(data: DeviceData, take: Callable[[jax.Array], jax.Array]) -> Window:
+    """What `take` finds in each array, [B, T, ...]."""
     features, actions = take(data.observations), take(data.actions)
     agents = features.shape[:-1]
     everything = jnp.broadcast_to(data.every_action, (*agents, data.every_action.size))
     is_discrete = data.actions.ndim == 2
+    rewards = take(data.rewards)
+    if data.value_scale is not None:
+        rewards = rewards / data.value_scale
     return Window(
         observation=Observation(
             features=features,
@@ -119,10 +163,11 @@ def take_windows(data: DeviceData, starts: jax.Array, length: int) -> Window:
             step_count=take(data.step_count),
         ),
         actions=actions.astype(jnp.int32 if is_discrete else jnp.float32),
-        rewards=take(data.rewards),
+        rewards=rewards,
         terminal=take(data.terminals),
         state=None if data.state is None else take(data.state),
         returns_to_go=None if data.returns_to_go is None else take(data.returns_to_go),
+        feature_statistics=data.feature_statistics,
     )
 
 

@@ -5,20 +5,20 @@ was done, not that it does well.
 """
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.data.dataset import Dataset
-from oryx_marl.data.sampler import DeviceData, put_on_device, take_windows
+from oryx_marl.data.sampler import DeviceData, put_on_device, take_rows
 from oryx_marl.data.split import Split
 from oryx_marl.eval import metrics
 from oryx_marl.networks.heads import LOG_STD_RANGE
-from oryx_marl.ops.distributions import SquashedNormal, unsquash
+from oryx_marl.ops.distributions import Distribution, SquashedNormal, unsquash
 from oryx_marl.parallel import devices
 from oryx_marl.parallel.seeds import over_seeds
 from oryx_marl.types import Window
@@ -30,6 +30,7 @@ BOUNDED = {"action_accuracy": "action accuracy rate"}
 def score(algorithm: Algorithm, weights: Any, split: Split[Dataset]) -> dict[str, Any]:
     """Mean log-likelihood and action accuracy per decision, over seeds, for held_out.json.
 
+    Episodes are gone through whole, with the policy's recurrent state, as acting meets them.
     A decision is an agent's step with more than one available action; forced steps, which any
     policy predicts, are counted apart. `baseline` is the marginal-action baseline on the same
     decisions: each agent's action frequencies, renormalised over the available actions.
@@ -37,7 +38,9 @@ def score(algorithm: Algorithm, weights: Any, split: Split[Dataset]) -> dict[str
     assert split.validation is not None
     needs_returns = algorithm.needs_returns_to_go
     held = put_on_device(split.validation, needs_returns, devices.everywhere())
-    found = jax.device_get(_score(algorithm, weights, held))
+    lanes = make_lanes(split.validation, algorithm.batch_size)
+    num_chunks = -(-int((lanes.end - lanes.first).max()) // algorithm.sequence_length)
+    found = jax.device_get(_score(algorithm, num_chunks, weights, held, lanes))
     # The same for every seed: it depends on the data alone.
     decisions, forced = (int(found.pop(name)[0]) for name in ("decisions", "forced"))
     return {
@@ -58,21 +61,38 @@ def _over_seeds(values: Float[np.ndarray, " S"], name: str) -> dict[str, Any] | 
     return {key: summary[key] for key in ("mean", "low", "high", "per_seed")}
 
 
-@partial(jax.jit, static_argnames="algorithm")
-def _score(algorithm: Algorithm, weights: Any, data: DeviceData) -> dict[str, Array]:
-    length, size = algorithm.sequence_length, algorithm.batch_size
-    number = -(-data.num_rows // length)
-    firsts = jnp.arange(-(-number // size) * size).reshape(-1, size) * length
+class Lanes(NamedTuple):
+    """Whole episodes in a row, [B]: the rows that each sequence of a batch goes through."""
 
-    def one_batch(weights: Any, firsts: Array) -> dict[str, Array]:
-        starts = jnp.minimum(firsts, data.num_rows - length)
-        window = take_windows(data, starts, length)
-        # The last windows overlap those before, or lie beyond the end: nothing counts twice.
-        fresh = starts[:, None] + jnp.arange(length) >= firsts[:, None]
-        return _sums(algorithm, weights, window, fresh)
+    first: Int[Array, " B"]
+    end: Int[Array, " B"]
+
+
+def make_lanes(dataset: Dataset, number: int) -> Lanes:
+    """All episodes on at most `number` lanes, of about the same number of steps each."""
+    starts = np.append(dataset.episode_starts, dataset.num_rows)
+    wanted = np.arange(number + 1) * dataset.num_rows / number
+    borders = starts[np.searchsorted(starts, wanted)]
+    return Lanes(jnp.asarray(borders[:-1]), jnp.asarray(borders[1:]))
+
+
+@partial(jax.jit, static_argnames=("algorithm", "num_chunks"))
+def _score(
+    algorithm: Algorithm, num_chunks: int, weights: Any, data: DeviceData, lanes: Lanes
+) -> dict[str, Array]:
+    """As acting meets them: episodes from their first step to their last, with what the policy
+    remembers of the steps before."""
+    length = algorithm.sequence_length
 
     def one_seed(weights: Any) -> dict[str, Array]:
-        sums = jax.lax.map(partial(one_batch, weights), firsts)
+        def one_chunk(carry: Any, number: Array) -> tuple[Any, dict[str, Array]]:
+            rows = lanes.first[:, None] + number * length + jnp.arange(length)
+            window = take_rows(data, jnp.minimum(rows, data.num_rows - 1))
+            policy, carry = algorithm.distribution(weights, window, carry)
+            return carry, _sums(policy, window, rows < lanes.end[:, None])
+
+        start = algorithm.policy(weights).init(len(lanes.first))
+        _, sums = jax.lax.scan(one_chunk, start, jnp.arange(num_chunks))
         found = {name: values.sum() for name, values in sums.items()}
         # Where nobody ever has a choice the forced steps are all there is: 0 and 1.
         count = jnp.maximum(found["decisions"], 1)
@@ -87,13 +107,11 @@ def _score(algorithm: Algorithm, weights: Any, data: DeviceData) -> dict[str, Ar
     return over_seeds(one_seed)(weights)
 
 
-def _sums(algorithm: Algorithm, weights: Any, window: Window, fresh: Array) -> dict[str, Array]:
-    policy, _ = algorithm.distribution(weights, window)
-    counts = window.observation.agent_mask & fresh[..., None] & policy.supports(window.actions)
+def _sums(policy: Distribution, window: Window, inside: Array) -> dict[str, Array]:
+    """Over the steps inside of the lanes."""
+    counts = window.observation.agent_mask & inside[..., None] & policy.supports(window.actions)
     taken, agrees = policy.log_prob(window.actions), policy.agrees(window.actions)
-    is_box = window.actions.ndim > counts.ndim
-    is_forced = counts & (not is_box) & (window.observation.action_mask.sum(axis=-1) == 1)
-    decisions = counts & ~is_forced
+    is_forced, decisions = counts & ~window.choice, counts & window.choice
     return {
         "log_likelihood": jnp.where(decisions, taken, 0).sum(),
         "action_accuracy": (agrees & decisions).sum(),

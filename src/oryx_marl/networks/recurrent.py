@@ -1,6 +1,6 @@
 """A recurrent network that sees one agent at a time; all agents share its weights."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import equinox as eqx
@@ -19,15 +19,15 @@ from oryx_marl.types import Observation, Spec
 class RecurrentConfig:
     """Size of the recurrent network."""
 
-    linear_width: int = 64
-    """Features before the memory."""
-    recurrent_width: int = 64
-    """Features of the memory."""
+    linear_width: int = 0
+    """Features before the memory (0: 64 to 256, by the number of features and of logged steps)."""
+    recurrent_width: int = 0
+    """Features of the memory (0: as many)."""
 
     def __post_init__(self) -> None:
         for name in ("linear_width", "recurrent_width"):
-            if getattr(self, name) < 1:
-                raise OryxError(f"{name} must be at least 1, got {getattr(self, name)}")
+            if getattr(self, name) < 0:
+                raise OryxError(f"{name} must not be negative, got {getattr(self, name)}")
 
 
 class RecurrentNetwork(eqx.Module):
@@ -53,10 +53,18 @@ class RecurrentNetwork(eqx.Module):
 
     def __call__(self, observation: Observation) -> Float[Array, "B T N K"]:
         """Outputs for logged sequences; memory begins empty and is emptied at resets."""
+        batch = len(observation.reset)
+        start = jnp.zeros((batch, self.num_agents, self.cell.hidden_size))
+        return self.resume(observation, start)[0]
+
+    def resume(
+        self, observation: Observation, hidden: Float[Array, "B N W"]
+    ) -> tuple[Float[Array, "B T N K"], Float[Array, "B N W"]]:
+        """The same from a memory on, and the memory after the last step."""
         features, reset = (jnp.moveaxis(x, 1, 0) for x in (observation.features, observation.reset))
         reset = jnp.broadcast_to(reset[..., None], features.shape[:-1])
-        memories = gru(self._add(features), reset, *self._past())
-        return jnp.moveaxis(self.out(jax.nn.relu(memories)), 0, 1)
+        memories = gru(self._add(features), reset, hidden, *self._past())
+        return jnp.moveaxis(self.out(jax.nn.relu(memories)), 0, 1), memories[-1]
 
     def step(
         self, hidden: Float[Array, "N W"], observation: Observation
@@ -81,8 +89,13 @@ class RecurrentNetwork(eqx.Module):
 
 
 def run_together(
-    networks: Sequence[Callable[[Observation], Array]], observation: Observation
-) -> Float[Array, "M B T N K"]:
-    """Outputs of several networks of one shape: step by step once, not once for each."""
+    networks: Sequence[RecurrentNetwork],
+    observation: Observation,
+    hidden: Float[Array, "M B N W"],
+) -> tuple[Float[Array, "M B T N K"], Float[Array, "M B N W"]]:
+    """Outputs of several networks of one shape: step by step once, not once for each.
+
+    Each goes on from a memory of its own; the memories after the last step come back too.
+    """
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *networks)
-    return jax.vmap(lambda network: network(observation))(stacked)
+    return jax.vmap(lambda network, start: network.resume(observation, start))(stacked, hidden)

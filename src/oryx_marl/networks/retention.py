@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -11,7 +11,7 @@ from jax.nn.initializers import normal
 from jaxtyping import Array, Bool, Float
 
 from oryx_marl.networks.layers import Dense, side_by_side
-from oryx_marl.ops.retention import NORM_EPSILON, Layout, has_kernel, retention
+from oryx_marl.ops.retention import NORM_EPSILON, Layout, end_state, has_kernel, retention
 
 States = Float[Array, "*B H K K"] | None
 """What is remembered of each sequence; None: nothing is, and nothing shall be."""
@@ -43,6 +43,14 @@ class HeadNorm(eqx.Module):
         return centred * jax.lax.rsqrt(variance + NORM_EPSILON) * self.scale + self.shift
 
 
+def _split_heads(
+    sources: tuple[Float[Array, "T N _"], ...], norm: HeadNorm
+) -> list[Float[Array, "T N C H K"]]:
+    """Products of the inputs by column and head, in the dtype of the weights."""
+    wide = (x.astype(norm.scale.dtype) for x in sources)
+    return [x.reshape(*x.shape[:2], -1, *norm.scale.shape) for x in wide]
+
+
 def mix(
     layout: Layout,
     sources: tuple[Float[Array, "T N _"], ...],
@@ -54,8 +62,7 @@ def mix(
 ) -> tuple[Float[Array, "T N D"], Float[Array, "H K K"] | None]:
     """swish(G) · norm(retention(Q, K, V)) of one sequence, computed in the dtype of the weights."""
     dtype = sources[0].dtype
-    wide = [x.astype(norm.scale.dtype) for x in sources]
-    split = [x.reshape(*agent_mask.shape, -1, *norm.scale.shape) for x in wide]
+    split = _split_heads(sources, norm)
     q, k, v, gate = (split[source][:, :, column] for source, column in layout.columns)
 
     def one_head(
@@ -75,6 +82,28 @@ def mix(
     over_heads = jax.vmap(one_head, in_axes=(2, 2, 2, 0, 0), out_axes=(2, 0))
     y, state = over_heads(q, k, v, decays, state)
     return (jax.nn.swish(gate) * norm(y)).reshape(*agent_mask.shape, -1).astype(dtype), state
+
+
+def _with_end_state(layout: Layout, kernel: Callable[..., Any], ends_here: bool) -> Callable:
+    """The kernel, which gives no state, and beside it the state after the last step if needed."""
+
+    def one(
+        sources: tuple[Array, ...],
+        state: Array | None,
+        reset: Array,
+        agent_mask: Array,
+        decays: Array,
+        norm: HeadNorm,
+    ) -> tuple[Array, Array | None]:
+        y, _ = kernel(sources, state, reset, agent_mask, decays, norm)
+        if state is None or ends_here:
+            return y, None
+        split = _split_heads(sources, norm)
+        k, v = (split[source][:, :, column] for source, column in layout.columns[1:3])
+        over_heads = jax.vmap(end_state, in_axes=(2, 2, 0, None, None, 0))
+        return y, over_heads(k, v, decays, reset, agent_mask, state)
+
+    return one
 
 
 class MultiHeadRetention(eqx.Module):
@@ -132,14 +161,14 @@ class MultiHeadRetention(eqx.Module):
         one: Callable[..., tuple[Array, States]] = functools.partial(mix, layout)
         ends_here = state is None or context.ends_here
         head_width = width // self.num_heads
-        if ends_here and has_kernel(num_steps, head_width):
+        if has_kernel(num_steps, head_width):
             # Imported here since they need parts of Pallas.
             from oryx_marl.ops.retention_fit import fit
             from oryx_marl.ops.retention_kernel import gated_retention
 
             has_state, dtype = state is not None, sources[0].dtype
             if fitted := fit(layout, num_steps, head_width, dtype, has_state):
-                one = functools.partial(gated_retention, fitted)
+                one = _with_end_state(layout, functools.partial(gated_retention, fitted), ends_here)
         for _ in range(queries.ndim - 3):
             one = jax.vmap(one, in_axes=(0, 0, 0, 0, None, None))
         y, state = one(sources, state, context.reset, context.agent_mask, context.decays, self.norm)

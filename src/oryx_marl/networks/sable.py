@@ -15,6 +15,7 @@ from jax.nn.initializers import orthogonal
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int
 
+from oryx_marl.config import added
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.layers import Dense, RMSNorm, SwiGLU, require_sane_size
 from oryx_marl.networks.observations import AgentId, ObservationEncoder
@@ -29,14 +30,18 @@ from oryx_marl.types import Observation, Spec
 class NetworkConfig:
     """Size and wiring of the encoder and the decoder."""
 
-    width: int = 64
-    """Features per token."""
-    num_heads: int = 1
+    width: int = 0
+    """Features per token (0: 64 to 256, by the number of features and of logged steps)."""
+    num_heads: int = 4
     """Retention heads; each remembers over a different span."""
     num_blocks: int = 1
-    """Blocks of the encoder and of the decoder."""
-    decay_scale: float = 0.9
-    """How much of the memory survives a step: about this share (0.5 in the paper's T-Maze)."""
+    """Blocks of the encoder and of the decoder; at least 2 where a width of 256 is chosen."""
+    shortest_memory: float = added(8, before=32)
+    """Steps over which the first head forgets: 7/8 of its memory survives a step (paper: 32)."""
+    longest_memory: float = 512
+    """The same of the last head; those between are spaced evenly by their logarithm."""
+    decay_scale: float = 1.0
+    """Factor of what survives a step, for all heads (0.5 in the paper's T-Maze)."""
     agent_id: AgentId = "onehot"
     """How the network tells agents apart; ids are never part of the data."""
     gate_stream: Literal["query", "key"] = "key"
@@ -51,9 +56,14 @@ class NetworkConfig:
     """Of features in training. Weights, norms, states, losses and acting are always float32."""
 
     def __post_init__(self) -> None:
-        require_sane_size(self.width, self.num_heads, self.num_blocks)
+        require_sane_size(self.width or self.num_heads, self.num_heads, self.num_blocks)
         if not 0 < self.decay_scale <= 1:
             raise OryxError(f"decay_scale must be in (0, 1], got {self.decay_scale}")
+        if not 1 < self.shortest_memory <= self.longest_memory:
+            raise OryxError(
+                "shortest_memory must be above 1 step and at most longest_memory, got "
+                f"{self.shortest_memory} and {self.longest_memory}"
+            )
 
 
 class RecurrentState(NamedTuple):
@@ -211,6 +221,20 @@ class Sable(eqx.Module):
         """The same, and the recurrent state after the last step."""
         return self._run(observation, actions, ids, recurrent_state, ends_here=False)
 
+    def remember_last(
+        self,
+        recurrent_state: RecurrentState,
+        actions: Actions,
+        agent_mask: Bool[Array, "*B N"],
+    ) -> RecurrentState:
+        """The state with the last present agent's action of the step before, whose agents now stand
+        in another order."""
+        last = latest_codes(self.tokens, actions, agent_mask)
+        axis = agent_mask.ndim - 1
+        last = jax.lax.index_in_dim(last, -1, axis, keepdims=False)
+        kept = self.tokens.where(self.tokens.exists(last), last, recurrent_state.last_action)
+        return recurrent_state._replace(last_action=kept)
+
     def _run(
         self,
         observation: Observation,
@@ -299,7 +323,10 @@ class Sable(eqx.Module):
         return self.action_rows.weight.dtype
 
     def _decays(self) -> Float[Array, " H"]:
-        return head_decays(self.config.num_heads, self.config.decay_scale)
+        config = self.config
+        return head_decays(
+            config.num_heads, config.decay_scale, config.shortest_memory, config.longest_memory
+        )
 
     def _encode(
         self,

@@ -198,6 +198,12 @@ class Transformer(eqx.Module):
         """The same; nothing is remembered."""
         return *self(observation, actions, ids), recurrent_state
 
+    def remember_last(
+        self, recurrent_state: tuple[()], actions: Actions, agent_mask: Bool[Array, "*B N"]
+    ) -> tuple[()]:
+        """Nothing is remembered."""
+        return recurrent_state
+
     def act(
         self,
         recurrent_state: tuple[()],

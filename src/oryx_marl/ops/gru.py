@@ -41,16 +41,19 @@ def step(added: Array, hidden: Array, weight: Weight, bias: Array) -> Array:
 
 @jax.custom_vjp
 def gru(
-    added: Gates, reset: Bool[Array, "T *B"], weight: Weight, bias: Float[Array, " W"]
+    added: Gates,
+    reset: Bool[Array, "T *B"],
+    start: Float[Array, "*B W"],
+    weight: Weight,
+    bias: Float[Array, " W"],
 ) -> Steps:
-    """The memory after each step; it begins empty and is emptied at resets."""
+    """The memory after each step; it is emptied at resets. `start` gets no gradient."""
 
     def one_step(hidden: Array, inputs: tuple[Array, Array]) -> tuple[Array, Array]:
         added, reset = inputs
         hidden = step(added, jnp.where(reset[..., None], 0, hidden), weight, bias)
         return hidden, hidden
 
-    start = jnp.zeros((*added.shape[1:-1], weight.shape[0]), added.dtype)
     return _over_time(one_step, start, (added, reset))
 
 
@@ -63,15 +66,17 @@ def _over_time(
     return jax.lax.scan(step, start, inputs, reverse=reverse, unroll=unroll or 1)[1]
 
 
-def _forward(added: Array, reset: Array, weight: Array, bias: Array) -> tuple[Array, tuple]:
-    memories = gru(added, reset, weight, bias)
-    return memories, (added, reset, weight, bias, memories)
+def _forward(
+    added: Array, reset: Array, start: Array, weight: Array, bias: Array
+) -> tuple[Array, tuple]:
+    memories = gru(added, reset, start, weight, bias)
+    return memories, (added, reset, start, weight, bias, memories)
 
 
-def _backward(kept: tuple, wanted: Steps) -> tuple[Array, None, Array, Array]:
+def _backward(kept: tuple, wanted: Steps) -> tuple[Array, None, None, Array, Array]:
     """With h' = n + z (h - n): from dh' to the gates of the step, and on to h."""
-    added, reset, weight, bias, memories = kept
-    before = jnp.concatenate([jnp.zeros_like(memories[:1]), memories[:-1]])
+    added, reset, start, weight, bias, memories = kept
+    before = jnp.concatenate([start[None], memories[:-1]])
     before = jnp.where(reset[..., None], 0, before)
     r, z, n, scaled = gates(added, before, weight, bias)
     # What dh' is multiplied with, gate by gate.
@@ -94,7 +99,7 @@ def _backward(kept: tuple, wanted: Steps) -> tuple[Array, None, Array, Array]:
     width = weight.shape[0]
     in_new = changes * to_new
     for_added = jnp.concatenate([in_past[..., : 2 * width], in_new], axis=-1)
-    return for_added, None, flat_before.T @ flat_past, flat_past[:, 2 * width :].sum(axis=0)
+    return for_added, None, None, flat_before.T @ flat_past, flat_past[:, 2 * width :].sum(axis=0)
 
 
 gru.defvjp(_forward, _backward)

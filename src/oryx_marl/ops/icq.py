@@ -10,14 +10,16 @@ from jaxtyping import Array, Bool, Float
 
 from oryx_marl.ops.distributions import Actions, Distribution
 from oryx_marl.ops.masked import masked_mean
-from oryx_marl.ops.returns import Mask, PairMask, Pairs, linear_recurrence
+from oryx_marl.ops.returns import Mask, Number, PairMask, Pairs, td_lambda_targets
 from oryx_marl.ops.values import ActionValues
 
 Values = Float[Array, "B T N"]
+NOISE_SHARE = 0.3
+"""Share of the critic's errors that advantages may have by chance."""
 
 
 def batch_weights(
-    values: Float[Array, "B *rest"], mask: Bool[Array, "B *rest"], temperature: float
+    values: Float[Array, "B *rest"], mask: Bool[Array, "B *rest"], temperature: Number
 ) -> Float[Array, "B *rest"]:
     """n · exp(values / α) / Z, the weights of Eq. 3, with Z summed over the batch.
 
@@ -38,6 +40,29 @@ def batch_weights(
     total = unnormalised.sum(axis=0, keepdims=True)
     count = mask.sum(axis=0, keepdims=True)
     return count * unnormalised / jnp.where(total > 0, total, 1)
+
+
+def adaptive_temperature(
+    advantage: Values, labels: Mask, targets: Pairs, errors: Pairs, mask: PairMask, discount: float
+) -> Float[Array, ""]:
+    """α of the policy loss in units of the batch: √(var A + ((1 - γ) y)² + (0.3 (y - Q))²).
+
+    Squares are means over the batch. Weights then do not depend on the size of rewards or on how
+    much one action can matter. (1 - γ) y is the reward per step that a return stands for. Where
+    advantages are smaller than that, or small beside the critic's errors, as they are while it
+    knows nothing, they are noise: weights are nearly equal, and such logs are cloned.
+
+    Args:
+        advantage: what actions are weighed by.
+        labels: actions that are learned from.
+        targets: y of the critic, for each pair of steps.
+        errors: y - Q.
+        mask: pairs with a target.
+        discount: γ.
+    """
+    centred = advantage - masked_mean(advantage, labels)
+    noise = ((1 - discount) * targets) ** 2 + (NOISE_SHARE * errors) ** 2
+    return jnp.sqrt(masked_mean(centred**2, labels) + masked_mean(noise, mask) + 1e-12)
 
 
 def effective_sample_size(
@@ -69,18 +94,10 @@ def td_targets(
         discount: γ.
         temperature: α of the weights w. They normalise over the states of a batch, not over
             actions, so this is no Bellman operator: low temperatures inflate values.
-        td_lambda: λ of TD(λ), which the paper does not have. The next value is
-            (1 - λ) V_{t+1} + λ y_{t+1} wherever pair t+1 has a target too, so that rewards reach
-            earlier steps at once instead of one step per target update.
+        td_lambda: λ of TD(λ), which the paper does not have: `returns.td_lambda_targets`.
     """
-    values = jnp.where(
-        bootstrap_mask, batch_weights(next_values, bootstrap_mask, temperature) * next_values, 0
-    )
-
-    next_counts = jnp.pad(mask[:, 1:], ((0, 0), (0, 1), (0, 0)))
-    mixing = jnp.where(bootstrap_mask & next_counts, td_lambda, 0.0)
-    offsets = rewards + discount * (1 - mixing) * values
-    return linear_recurrence(offsets, discount * mixing)
+    values = batch_weights(next_values, bootstrap_mask, temperature) * next_values
+    return td_lambda_targets(rewards, values, mask, bootstrap_mask, discount, td_lambda)
 
 
 def own_advantage(

@@ -209,6 +209,20 @@ def _decays(decay: Array, reset: Array) -> tuple[Float[Array, "T T"], Float[Arra
     return between, from_start
 
 
+def end_state(
+    k: Tokens,
+    v: Tokens,
+    decay: Float[Array, ""],
+    reset: Bool[Array, "T"],
+    agent_mask: Bool[Array, "T N"],
+    state: State,
+) -> State:
+    """The state after the last step alone, for what gives outputs without it."""
+    between, from_start = _decays(decay, reset)
+    weights = jnp.where(agent_mask, between[-1][:, None], 0)
+    return from_start[-1] * state + jnp.einsum("tnk,tn,tnl->kl", k, weights, v)
+
+
 _FORMS = {
     "recurrent": recurrent,
     "flattened": flattened,
@@ -217,7 +231,12 @@ _FORMS = {
 }
 
 
-def head_decays(num_heads: int, scale: float) -> Float[Array, " H"]:
-    """κ_h = (1 - exp(linspace(log 1/32, log 1/512, H))) · scale, slowest head last."""
-    exponents = jnp.linspace(jnp.log(1 / 32), jnp.log(1 / 512), num_heads)
+def head_decays(
+    num_heads: int, scale: float, shortest: float = 32, longest: float = 512
+) -> Float[Array, " H"]:
+    """κ_h = (1 - exp(linspace(log 1/32, log 1/512, H))) · scale, slowest head last.
+
+    `shortest` and `longest` take the place of the paper's 32 and 512.
+    """
+    exponents = jnp.linspace(jnp.log(1 / shortest), jnp.log(1 / longest), num_heads)
     return (1 - jnp.exp(exponents)) * scale

@@ -39,6 +39,23 @@ def linear_recurrence(offsets: Pairs, slopes: Pairs) -> Pairs:
     return result
 
 
+def td_lambda_targets(
+    rewards: Pairs,
+    next_values: Pairs,
+    mask: PairMask,
+    bootstrap_mask: PairMask,
+    discount: float,
+    td_lambda: float,
+) -> Pairs:
+    """y_t = r_t + γ V_{t+1}, and with λ > 0 the V_{t+1} is (1 - λ) V_{t+1} + λ y_{t+1} wherever
+    pair t+1 has a target too, so that rewards reach earlier steps at once (TD(λ))."""
+    values = jnp.where(bootstrap_mask, next_values, 0)
+    next_counts = jnp.pad(mask[:, 1:], ((0, 0), (0, 1), (0, 0)))
+    mixing = jnp.where(bootstrap_mask & next_counts, td_lambda, 0.0)
+    offsets = rewards + discount * (1 - mixing) * values
+    return linear_recurrence(offsets, discount * mixing)
+
+
 def generalised_advantages(
     rewards: Pairs,
     values: Float[Array, "B T N"],

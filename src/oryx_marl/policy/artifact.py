@@ -14,6 +14,7 @@ import numpy as np
 
 from oryx_marl import config as configs
 from oryx_marl import files, registry, renamed
+from oryx_marl.algorithms._making import make_algorithm
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.errors import OryxError
 from oryx_marl.trees import flatten, unflatten
@@ -82,7 +83,8 @@ def load(path: Path) -> PolicyArtifact:
         module = registry.load("algorithms", about["algorithm"])
         spec = Spec.from_dict(about["spec"])
         settings = renamed.settings(about["config"], module.Config.online)
-        algorithm = module.make(configs.from_dict(module.Config, settings), spec)
+        config = configs.from_stored(module.Config, settings)
+        algorithm = make_algorithm(about["algorithm"], config, spec)
         origin = dict(about["origin"])
         is_old = "format_version" not in about
         seeds = (int(origin.get("seed", 0)),) if is_old else tuple(map(int, about["seeds"]))

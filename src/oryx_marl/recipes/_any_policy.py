@@ -84,9 +84,7 @@ def record_parts(
     key, done = jax.random.key(seed), 0
     while done < rows:
         wanted, part_key = min(rows - done, PART_ROWS), jax.random.fold_in(key, done)
-        arrays, _ = record_episodes(
-            acting, env, weights, wanted, part_key, temperature=temperature
-        )
+        arrays, _ = record_episodes(acting, env, weights, wanted, part_key, temperature=temperature)
         done += len(arrays["rewards"])
         tell(f"{done:,} of {rows:,} steps rolled out")
         yield one_part(env.spec, arrays, **notes)

@@ -59,10 +59,9 @@ def make(scenario: str, training: Training) -> dict[str, Recipe]:
 def make_config(training: Training) -> Any:
     """Of all trainings: short roll-outs, and many small steps on them."""
     from oryx_marl.algorithms import sable
-    from oryx_marl.networks.sable import NetworkConfig
 
     return sable.Config(
-        network=NetworkConfig(num_heads=4),
+        network=sable.network_config(num_heads=4),
         num_envs=1024,
         rollout_length=16,
         minibatches=8,

@@ -3,7 +3,9 @@
 What needs JAX is imported where it is run: recipes are listed in a moment.
 """
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,15 +14,23 @@ from oryx_marl.recipes import _assets
 from oryx_marl.recipes.base import Recipe, Request, one_part
 
 FAMILIES = ("tmaze",)
+USUAL_LENGTH, USUAL_TIME = 5, 20
 CHECKPOINTS = tuple(f"tmaze/{when}.npz" for when in ("early", "middle", "late", "final"))
 
 
-def plan(behaviour: str, request: Request) -> Iterator[Dataset]:
-    """Episodes of the planner."""
+def plan(
+    behaviour: str, request: Request, length: int = USUAL_LENGTH, time_limit: int = USUAL_TIME
+) -> Iterator[Dataset]:
+    """Episodes of the planner, in a maze with a stem of `length` cells."""
     from oryx_marl.envs.tmaze import TMaze
     from oryx_marl.recipes._tmaze_planner import BEHAVIOURS, record
 
-    spec, arrays = record(TMaze(), BEHAVIOURS[behaviour], request.rows, request.seed)
+    spec, arrays = record(
+        TMaze(length=length, time_limit=time_limit),
+        BEHAVIOURS[behaviour],
+        request.rows,
+        request.seed,
+    )
     yield one_part(spec, arrays)
 
 
@@ -98,5 +108,26 @@ RECIPES = {
 }
 
 
+PLANNED = ("planner-expert", "planner-mixed")
+"""Recipes for mazes of any size."""
+SIZED = re.compile(r"tmaze-([1-9]\d{0,2})x([1-9]\d{0,2})")
+"""A maze with a stem of so many cells and so many steps of time, such as tmaze-18x60."""
+
+
 def find_family(name: str) -> dict[str, Recipe]:
-    return RECIPES if name in FAMILIES else {}
+    """Datasets of the default maze, or the planner's of one like tmaze-18x60, which have about as
+    many episodes: stems of 18 cells, and 60 steps of time."""
+    if name in FAMILIES:
+        return RECIPES
+    found = SIZED.fullmatch(name)
+    if found is None:
+        return {}
+    length, time = map(int, found.groups())
+    return {
+        planned: replace(
+            RECIPES[planned],
+            run=partial(plan, planned, length=length, time_limit=time),
+            rows=RECIPES[planned].rows * time // USUAL_TIME,
+        )
+        for planned in PLANNED
+    }

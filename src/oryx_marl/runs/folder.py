@@ -3,7 +3,7 @@ loses nothing and an altered file is not taken for the truth."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from oryx_marl import config as configs
 from oryx_marl import files, registry
+from oryx_marl.algorithms._making import make_algorithm
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.errors import OryxError, UnknownNameError
 from oryx_marl.policy import artifact
@@ -77,7 +78,7 @@ class Run:
 
     def compare(self, config: RunConfig) -> list[str]:
         """What a run that goes on may not change, and `config` does: names with both values."""
-        before, now = (each.to_json() for each in (self.read(RunConfig), config))
+        before, now = (_complete(each).to_json() for each in (self.read(RunConfig), config))
         return _differences(before, json.loads(json.dumps(now)), _MUST_MATCH)
 
     def require(self) -> None:
@@ -205,7 +206,8 @@ class Run:
     def _restore_policy(self, which: str, config: RunConfig, spec: Spec) -> PolicyArtifact:
         """From the newest checkpoint, of which only the arrays of the policy are read."""
         module = registry.load("algorithms", config.algorithm)
-        algorithm = module.make(configs.from_dict(module.Config, config.config), spec)
+        settings = configs.from_stored(module.Config, config.config)
+        algorithm = make_algorithm(config.algorithm, settings, spec)
         part = "learners" if which == "last" else "best"
         found = checkpoint.read(self.checkpoints, (part, "best_return"))
         best_return = found.tree.pop("best_return")
@@ -264,6 +266,15 @@ def _is_of_update(path: Path, update: int) -> bool:
 def _bad_line(path: Path, number: int, error: Exception) -> DocumentError:
     why = f"line {number}: {sealed.tell_why(error)}"
     return DocumentError(path, why, "delete that line to go on without it")
+
+
+def _complete(config: RunConfig) -> RunConfig:
+    """With settings that older versions did not have, as they were then."""
+    try:
+        kind = registry.load("algorithms", config.algorithm).Config
+    except UnknownNameError:  # a plug-in that is not loaded
+        return config
+    return replace(config, config=configs.to_dict(configs.from_stored(kind, config.config)))
 
 
 def _differences(before: Any, now: Any, names: Iterable[str]) -> list[str]:

@@ -8,6 +8,7 @@ import jax
 
 from oryx_marl.algorithms._learner import OfflineLearner
 from oryx_marl.algorithms._split import num_shares
+from oryx_marl.algorithms._standardise import Standardised
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.types import Window
 
@@ -21,6 +22,9 @@ def fit(algorithm: Algorithm, learner: Any, window: Window, seeds: int, data: An
 
     `seeds` learners run at once on a device that holds `data` too.
     """
+    if isinstance(algorithm, Standardised):
+        inner = fit(algorithm.inner, learner.inner, window, seeds, data)
+        return replace(algorithm, inner=inner)
     limit = memory_limit()
     if not isinstance(algorithm, OfflineLearner) or algorithm.batch_parts != 0 or limit is None:
         return algorithm

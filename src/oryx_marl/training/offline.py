@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from oryx_marl.algorithms.base import Algorithm
-from oryx_marl.data.sampler import DeviceData, sample_windows
+from oryx_marl.data.sampler import DeviceData, consecutive_windows, sample_windows
 from oryx_marl.parallel.seeds import over_seeds, seeds_at_once
 from oryx_marl.training.loop import Metrics
 from oryx_marl.training.memory import fit
@@ -16,7 +16,7 @@ from oryx_marl.training.memory import fit
 
 @dataclass(frozen=True, eq=False)
 class DatasetSource:
-    """A Source of windows, drawn uniformly from the logged steps."""
+    """A Source of windows, drawn uniformly from the logged steps or following one another."""
 
     data: DeviceData
 
@@ -38,6 +38,10 @@ class DatasetSource:
         return learners, source_state, metrics
 
 
+IN_REWARDS = ("mean_q", "td_error")
+"""Metrics that are measured in rewards."""
+LANES = 2**32 - 2
+"""What is folded into a seed's key for where consecutive windows begin: no number of an update."""
 SIDE_BY_SIDE = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
 """Compiler option: on a GPU, small kernels that do not need each other run at the same time."""
 
@@ -61,14 +65,24 @@ def run_updates(
     def one_seed(learner: Any, key: jax.Array) -> tuple[Any, Metrics]:
         def one_update(learner: Any, number: jax.Array) -> tuple[Any, Metrics]:
             sample_key, update_key = jax.random.split(jax.random.fold_in(key, number))
-            window = sample_windows(
-                data, sample_key, algorithm.batch_size, algorithm.sequence_length
-            )
+            size = algorithm.batch_size, algorithm.sequence_length
+            if algorithm.consecutive_windows:
+                window = consecutive_windows(data, jax.random.fold_in(key, LANES), number, *size)
+            else:
+                window = sample_windows(data, sample_key, *size)
             fitted = fit(algorithm, learner, window, seeds_at_once(len(keys)), data)
             return fitted.update(learner, window, update_key)
 
         numbers = first + 1 + jnp.arange(num_updates)
         learner, metrics = jax.lax.scan(one_update, learner, numbers)
-        return learner, jax.tree.map(lambda values: values.mean(axis=0), metrics)
+        return learner, _in_logged_units(jax.tree.map(lambda x: x.mean(axis=0), metrics), data)
 
     return over_seeds(one_seed)(learners, keys)
+
+
+def _in_logged_units(metrics: Metrics, data: DeviceData) -> Metrics:
+    """Values in the units of the logged rewards."""
+    if data.value_scale is None:
+        return metrics
+    found = {name: metrics[name] * data.value_scale for name in IN_REWARDS if name in metrics}
+    return {**metrics, **found}

@@ -5,7 +5,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 from generated import assert_same_data, datasets
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 
 from oryx_marl.data import catalog, vault
 from oryx_marl.data.dataset import Dataset
@@ -35,7 +35,11 @@ def test_there_and_back(dataset: Dataset) -> None:
 @given(dataset=datasets())
 @settings(max_examples=20, deadline=None)
 def test_flat_arrays_there_and_back(dataset: Dataset) -> None:
-    """All but what plain arrays cannot tell: names, widths, bounds."""
+    """All but what plain arrays cannot tell: names, widths, bounds.
+
+    A feature that is -inf throughout is no feature: so logs fill up observations of other widths.
+    """
+    assume(not np.isneginf(dataset.observations.astype(float)).all(axis=0).any())
     with TemporaryDirectory() as name:
         np.savez(Path(name) / "log.npz", **dataset.arrays())
         got = import_again(Path(name) / "log.npz", Path(name) / "vault").arrays()

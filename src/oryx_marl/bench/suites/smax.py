@@ -5,11 +5,14 @@ smacv2_30_units/replay`).
 """
 
 from oryx_marl.algorithms import maicq
+from oryx_marl.bench.settings import earlier
 from oryx_marl.bench.suite import Suite, Variant
 from oryx_marl.bench.suites import _scaling
 from oryx_marl.recipes import smax
 
-VARIANTS = _scaling.VARIANTS | {"MAICQ": Variant("maicq", maicq.Config(normalise_state=True))}
+VARIANTS = _scaling.VARIANTS | {
+    "MAICQ": Variant("maicq", earlier(maicq.Config(normalise_state=True)))
+}
 """As on Connector; but JaxMARL's global state has raw coordinates, with which MAICQ diverges."""
 SUITE = Suite(
     "smax",

@@ -6,10 +6,11 @@ from typing import Any
 from oryx_marl import config as configs
 from oryx_marl.algorithms import bc, iicq, iql_cql, madt, maicq, mat_icq, oryx
 from oryx_marl.bench import settings
+from oryx_marl.bench.settings import earlier
 from oryx_marl.bench.suite import Suite, Variant, quicken
 from oryx_marl.networks.gpt import GPTConfig
 
-ORYX = oryx.Config()
+ORYX = earlier(oryx.Config(advantage="cumulative"), num_heads=1)
 PAPER = configs.from_dict(oryx.Config, settings.paper("tmaze", "replay"))
 
 
@@ -24,21 +25,21 @@ def ablate(**changes: Any) -> Variant:
 
 VARIANTS = {
     "Oryx": Variant("oryx", ORYX, earlier_runs=EARLIER_RUNS),
-    "I-ICQ": Variant("iicq", iicq.Config()),
-    "MAICQ": Variant("maicq", maicq.Config()),
+    "I-ICQ": Variant("iicq", earlier(iicq.Config())),
+    "MAICQ": Variant("maicq", earlier(maicq.Config())),
     "Oryx w/o autoregressive actions": ablate(network=replace(ORYX.network, autoregressive=False)),
     "Oryx w/o memory": replace(
         ablate(sequence_length=2),
         acting={"Oryx w/o memory, state not carried": {"memory_when_acting": False}},
     ),
     "Oryx w/o ICQ": ablate(objective="q_learning"),
-    "BC": Variant("bc", bc.Config()),
-    "IQL-CQL": Variant("iql_cql", iql_cql.Config()),
-    "MAT+ICQ": Variant("mat_icq", mat_icq.Config()),
-    "MADT": Variant("madt", madt.Config()),
+    "BC": Variant("bc", earlier(bc.Config())),
+    "IQL-CQL": Variant("iql_cql", earlier(iql_cql.Config())),
+    "MAT+ICQ": Variant("mat_icq", earlier(mat_icq.Config())),
+    "MADT": Variant("madt", earlier(madt.Config())),
     "MADT, observations alone": Variant(
         "madt",
-        madt.Config(network=GPTConfig(tokens="observation", centralised=False)),
+        earlier(madt.Config(network=GPTConfig(tokens="observation", centralised=False))),
         ablation_of="MADT",
     ),
     "Oryx, the paper's settings": Variant("oryx", PAPER, fixed=True),
