@@ -31,6 +31,8 @@ EARLIER = {
 """Defaults of version 0.1, with which the records of the older suites were made."""
 EARLIER_NETWORK = {"decay_scale": 0.9, "shortest_memory": 32}
 EARLIER_WIDTH = 64
+RUNS_BEHIND_DEFAULTS = 92
+"""Of Oryx since version 0.1: docs/notes/differences.md#how-defaults-were-chosen."""
 
 
 def earlier(config: T, **network: Any) -> T:

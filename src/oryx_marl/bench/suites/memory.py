@@ -7,12 +7,12 @@ a cue is needed after 60 steps, and the maze is three times as long as usual.
 from dataclasses import replace
 
 from oryx_marl.algorithms import oryx
-from oryx_marl.bench.settings import earlier
+from oryx_marl.bench.settings import RUNS_BEHIND_DEFAULTS, earlier
 from oryx_marl.bench.suite import EVERY_WAY, Suite, Variant
 
 ORYX = oryx.Config()
 VARIANTS = {
-    "Oryx": Variant("oryx", ORYX),
+    "Oryx": Variant("oryx", ORYX, earlier_runs=RUNS_BEHIND_DEFAULTS),
     "Oryx, empty states": Variant("oryx", replace(ORYX, initial_state="zeros"), fixed=True),
     "Oryx, burn-in": Variant("oryx", replace(ORYX, initial_state="burn_in"), fixed=True),
     "Oryx, shuffled states": Variant("oryx", replace(ORYX, initial_state="shuffled"), fixed=True),

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from oryx_marl.algorithms import oryx
+from oryx_marl.bench.settings import RUNS_BEHIND_DEFAULTS
 from oryx_marl.bench.suite import EVERY_WAY, Suite, Variant
 
 ORYX = oryx.Config()
@@ -15,7 +16,7 @@ def vary(**changes: Any) -> Variant:
 
 
 VARIANTS = {
-    "Oryx": Variant("oryx", ORYX),
+    "Oryx": Variant("oryx", ORYX, earlier_runs=RUNS_BEHIND_DEFAULTS),
     "expected target": vary(next_action="expected"),
     "two critics": vary(num_critics=2),
     "cumulative advantage": vary(advantage="cumulative"),

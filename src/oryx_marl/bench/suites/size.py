@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from oryx_marl.algorithms import oryx
+from oryx_marl.bench.settings import RUNS_BEHIND_DEFAULTS
 from oryx_marl.bench.suite import EVERY_WAY, Suite, Variant
 
 ORYX = oryx.Config()
@@ -10,7 +11,7 @@ SIZES = ((64, 1), (128, 1), (256, 2))
 """Widths and numbers of blocks."""
 TEMPERATURES = (0.3, 3.0)
 VARIANTS = {
-    "Oryx": Variant("oryx", ORYX),
+    "Oryx": Variant("oryx", ORYX, earlier_runs=RUNS_BEHIND_DEFAULTS),
     **{
         f"Oryx, {width} wide, {blocks} deep, {value:g}": Variant(
             "oryx",
