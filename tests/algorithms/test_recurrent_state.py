@@ -87,15 +87,15 @@ def test_oryx_sees_a_window_as_part_of_what_came_before() -> None:
         assert np.abs(left - other).max() > 1e-4
 
 
-BEGINNINGS = ("carried", "burn_in", "shuffled", "zeros")
+INITIAL_STATES = ("carried", "burn_in", "shuffled", "zeros")
 
 
 @pytest.mark.parametrize(
     ("module", "initial_state"),
     [
-        *((bc, each) for each in BEGINNINGS),
+        *((bc, each) for each in INITIAL_STATES),
         (oryx, "carried"),
-        *(pytest.param(oryx, each, marks=pytest.mark.slow) for each in BEGINNINGS[1:]),
+        *(pytest.param(oryx, each, marks=pytest.mark.slow) for each in INITIAL_STATES[1:]),
     ],
 )
 def test_every_beginning_learns_and_repeats(module: ModuleType, initial_state: str) -> None:

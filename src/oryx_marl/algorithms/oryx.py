@@ -222,7 +222,11 @@ class Oryx(RecurrentLearner):
         if self.config.permute_agents:
             ids = jax.lax.optimization_barrier(jax.random.permutation(key, ids))
         cut, cut_target = self._in_parts(network), self._in_parts(target)
-        states = (None, None) if carry is None else self._reorder(network, carry, ids)
+        states: tuple[Any, Any] = (None, None)
+        if carry is not None and self.config.permute_agents:
+            states = self._reorder(network, carry, ids)
+        elif carry is not None:
+            states = carry.network, carry.target
         total, (metrics, states) = loss(
             cut, cut_target, window.reorder(ids), ids, self.config, states
         )
