@@ -33,17 +33,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         shutil.copy(HELPERS / name, folder / name)
     kept = dict(registry._added)
     oryx.load_plugin(folder / "toy_envs.py")
+    record(folder, "scripted", wrong=0.0)
+    record(folder, "half", wrong=0.5)
+    yield folder
+    registry._added.clear()
+    registry._added.update(kept)
+
+
+def record(folder: Path, name: str, wrong: float) -> None:
+    """2,000 episodes, in which moves go the wrong way with a given probability."""
     recorder = oryx.Recorder(make_host(), environment="toy_envs")
     noise = np.random.default_rng(0)
     for episode in range(2_000):
         observations, _ = recorder.reset(seed=episode)
         while recorder.agents:
-            actions = {name: go(seen, noise) for name, seen in observations.items()}
+            actions = {agent: go(seen, noise) for agent, seen in observations.items()}
+            for agent in actions:
+                if wrong and noise.random() < wrong:
+                    actions[agent] = -actions[agent]
             observations, *_ = recorder.step(actions)
-    vault.write_parts(recorder.parts("meet/scripted"), folder / "data" / "meet.vlt" / "scripted")
-    yield folder
-    registry._added.clear()
-    registry._added.update(kept)
+    vault.write_parts(recorder.parts(f"meet/{name}"), folder / "data" / "meet.vlt" / name)
 
 
 def make_host() -> Any:
@@ -86,6 +95,28 @@ def test_continuous_actions_are_cloned_and_scored(folder: Path, run: oryx.Traine
     actions = oryx.load(run, act="greedy").act({"left": [0.0, 0.8], "right": [0.5, 0.1]})
     assert actions["left"] == pytest.approx(np.tanh([1.6]), abs=0.1)
     assert actions["right"] == pytest.approx(np.tanh([-0.8]), abs=0.1)
+
+
+@pytest.mark.slow
+def test_oryx_improves_on_continuous_logs(folder: Path) -> None:
+    """Logged moves go the wrong way half of the time: a clone does so too, Oryx goes to its
+    targets."""
+    data = oryx.open(folder / "data" / "meet.vlt" / "half")
+    runs = {
+        objective: oryx.train(
+            "oryx",
+            data,
+            out=folder / objective,
+            evaluation=EvaluationSettings(episodes=500),
+            progress=False,
+            objective=objective,
+            **SETTINGS,
+        )
+        for objective in ("icq", "bc")
+    }
+    logged = data.episode_returns.mean()
+    assert runs["icq"].score.mean > logged + 0.3 * abs(logged)
+    assert runs["icq"].score.mean > runs["bc"].score.mean + 0.3 * abs(logged)
 
 
 @pytest.mark.slow

@@ -10,6 +10,8 @@ import pytest
 from oryx_marl.algorithms import oryx
 from oryx_marl.errors import OryxError
 from oryx_marl.networks.sable import NetworkConfig
+from oryx_marl.ops.distributions import categorical
+from oryx_marl.ops.values import DiscreteValues
 from oryx_marl.types import ActionSpace, Observation, Spec, Window
 
 SPEC = Spec("", ("a", "b"), (6, 6), ActionSpace("discrete", 3))
@@ -43,7 +45,12 @@ def loss(network, target, steps, ids, config):
     """The loss on tables, which have no recurrent state."""
 
     def without_state(table):
-        return lambda observation, actions, ids, state: (*table(observation, actions, ids), state)
+        def forward(observation, actions, ids, state):
+            logits, q = table(observation, actions, ids)
+            critics = [DiscreteValues(each) for each in jnp.split(q, config.num_critics, axis=-1)]
+            return categorical(logits, observation.action_mask), critics, state
+
+        return forward
 
     total, (metrics, _) = oryx.loss(
         without_state(network), without_state(target), steps, ids, config
@@ -441,12 +448,6 @@ def test_acting_gives_the_training_logits_across_a_reset() -> None:
         seen.append(found.log_probs[0])
     logits, _ = jax.jit(type(network).__call__)(network, history, jnp.stack(taken), jnp.arange(2))
     np.testing.assert_allclose(jnp.stack(seen), jax.nn.log_softmax(logits), atol=1e-5)
-
-
-def test_continuous_actions_are_refused() -> None:
-    spec = Spec("", ("a",), (3,), ActionSpace("box", 2, (-1.0, -1.0), (1.0, 1.0)))
-    with pytest.raises(OryxError, match="discrete"):
-        oryx.make(CONFIG, spec)
 
 
 def test_bad_settings_are_refused() -> None:

@@ -2,8 +2,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from oryx_marl.ops.distributions import (
+    EDGE,
     SquashedNormal,
     categorical,
     entropy,
@@ -61,14 +63,18 @@ def make_normal() -> SquashedNormal:
 
 
 def test_squashed_normal_has_the_density_of_its_samples() -> None:
-    """log π(a) = log N(x) - log da/dx, dimension by dimension, to a mass of 1."""
+    """log π(a) = log N(x) - log da/dx, dimension by dimension, to a mass of 1 with that at the
+    bounds."""
     policy = make_normal()
     for dimension in range(2):
         low, high = float(policy.low[dimension]), float(policy.high[dimension])
         grid = np.linspace(low, high, 20_001)[1:-1].astype(np.float32)
         one = SquashedNormal(*(x[..., dimension : dimension + 1] for x in policy))
         density = np.exp(one.log_prob(jnp.asarray(grid)[:, None]))
-        assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=2e-3)
+        inside = np.abs(2 * grid - low - high) < (1 - EDGE) * (high - low)
+        at_bounds = np.exp(one.log_prob(jnp.array([[low], [high]]))).sum()
+        total = np.trapezoid(density[inside], grid[inside]) + at_bounds
+        assert total == pytest.approx(1.0, abs=1e-3)
         draws = one.sample(jax.random.normal(jax.random.key(0), (100_000, 1)))
         middle = (grid > low + 0.25 * (high - low)) & (grid < low + 0.75 * (high - low))
         share = ((draws > grid[middle][0]) & (draws < grid[middle][-1])).mean()
@@ -77,6 +83,7 @@ def test_squashed_normal_has_the_density_of_its_samples() -> None:
 
 def test_squashed_normal_entropy_is_that_of_its_samples() -> None:
     policy = make_normal()
+    policy = policy._replace(log_std=policy.log_std - 1)  # or some draws were at the bounds
     draws = policy.sample(jax.random.normal(jax.random.key(1), (200_000, 2)))
     assert float(policy.entropy()[0]) == pytest.approx(
         -float(policy.log_prob(draws).mean()), abs=0.01
@@ -93,6 +100,29 @@ def test_actions_at_the_bounds_of_a_box_can_be_learned_from() -> None:
     assert policy.supports(edge).all()
     assert not policy.supports(jnp.array([[np.nan, 0.0]])).any()
     assert (policy.sample(jnp.array([[100.0, -100.0]])) == edge).all()
+
+
+def test_actions_at_or_beyond_a_bound_count_with_the_mass_there() -> None:
+    """log Φ of the standardised distance from the bound, by scipy; the other dimension has its
+    density; just inside of the edge both have."""
+    policy = make_normal()
+    edge = np.arctanh(1 - EDGE)
+    middle = jnp.array([[0.2, 2.0]])
+    density = policy.log_prob(middle)[0]
+    for beyond in (1.0, 1.7):
+        found = policy.log_prob(middle.at[0, 0].set(beyond))[0]
+        alone = SquashedNormal(*(x[..., 1:] for x in policy)).log_prob(middle[:, 1:])[0]
+        assert float(found - alone) == pytest.approx(norm.logsf((edge - 0.3) / 0.5), rel=1e-3)
+    low = float(policy.log_prob(middle.at[0, 1].set(-9.0))[0])
+    alone = SquashedNormal(*(x[..., :1] for x in policy)).log_prob(middle[:, :1])[0]
+    assert low - float(alone) == pytest.approx(norm.logcdf((-edge + 0.5) / 1.2), rel=1e-3)
+    assert np.isfinite(density)
+    far = policy._replace(mean=policy.mean - 40)
+    grad = jax.grad(lambda mean: far._replace(mean=mean).log_prob(jnp.array([[1.0, 0.0]]))[0])(
+        far.mean
+    )
+    assert np.isfinite(grad).all()
+    assert grad[0, 0] > 1, "a mean on the wrong side is pulled to the bound"
 
 
 def test_agreement_in_a_box_is_a_twentieth_of_its_width() -> None:

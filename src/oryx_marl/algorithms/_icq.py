@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float
 
 from oryx_marl.algorithms.base import Metrics
 from oryx_marl.ops import icq
-from oryx_marl.ops.distributions import Distribution, categorical
+from oryx_marl.ops.distributions import Distribution
 from oryx_marl.ops.masked import masked_mean
 from oryx_marl.ops.returns import Number, td_masks
 from oryx_marl.ops.values import ActionValues
@@ -30,7 +30,7 @@ class ImplicitConstraint:
     """Autoregressive ICQ: log-likelihood weighted by advantage (Section 4, Theorem 1)."""
 
     imitates = True
-    """Whether there is a policy loss."""
+    """Whether there is a policy loss, and the learned policy acts."""
 
     def values(
         self, q: ActionValues, policy: Distribution, window: Window, settings: "IcqSettings"
@@ -63,12 +63,6 @@ class ImplicitConstraint:
         """Weight of each logged action in the policy loss."""
         return icq.batch_weights(advantage, labels, temperature)
 
-    def acting(
-        self, policy: Distribution, q: Array, mask: Array, temperature: float
-    ) -> Distribution:
-        """The distribution that actions are sampled from."""
-        return policy
-
 
 class Cloning(ImplicitConstraint):
     """Behaviour cloning: all logged actions have the same weight."""
@@ -78,7 +72,7 @@ class Cloning(ImplicitConstraint):
 
 
 class QLearning(ImplicitConstraint):
-    """The paper's ablation without ICQ: max-Q targets, and acting by a softmax over Q."""
+    """The paper's ablation without ICQ: max-Q targets, and a softmax over Q acts."""
 
     imitates = False
 
@@ -96,11 +90,6 @@ class QLearning(ImplicitConstraint):
         settings: "IcqSettings",
     ) -> Pairs:
         return rewards + settings.discount * jnp.where(bootstrap_mask, next_values, 0)
-
-    def acting(
-        self, policy: Distribution, q: Array, mask: Array, temperature: float
-    ) -> Distribution:
-        return categorical(q / temperature, mask)
 
 
 OBJECTIVES = {"icq": ImplicitConstraint(), "bc": Cloning(), "q_learning": QLearning()}

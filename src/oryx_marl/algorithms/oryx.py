@@ -1,7 +1,7 @@
 """Oryx: an autoregressive sequence model over agents and time, trained by implicit-constraint
-Q-learning (offline, discrete actions)."""
+Q-learning (offline, any kind of action)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -19,11 +19,11 @@ from oryx_marl.algorithms._split import over_batch
 from oryx_marl.algorithms.base import Metrics, Policy
 from oryx_marl.config import added
 from oryx_marl.errors import OryxError
-from oryx_marl.networks.heads import PolicyHead
-from oryx_marl.networks.layers import Head
+from oryx_marl.networks.heads import PolicyHead, family
+from oryx_marl.networks.q_heads import QHead, make_q_head
 from oryx_marl.networks.sable import NetworkConfig, Sable
-from oryx_marl.ops.distributions import Distribution, categorical
-from oryx_marl.ops.values import DiscreteValues
+from oryx_marl.ops.distributions import Actions, Distribution, categorical
+from oryx_marl.ops.values import ActionValues
 from oryx_marl.types import ActionSpace, Observation, Spec, Window
 
 ACTING_ON_Q = 0.1
@@ -57,6 +57,8 @@ class AutoregressiveConfig(RecurrentConfig):
     """Whose value a target builds on: the next logged action (paper), or that expected of π."""
     num_critics: int = 1
     """Heads for Q; of several, the least next value counts."""
+    num_action_samples: int = 8
+    """Actions of the policy over which Q is averaged in a box; exact for discrete actions."""
     advantage: Literal["cumulative", "own"] = "own"
     """Weigh an action by the advantage of all agents up to it (paper) or its own (public code)."""
     objective: Literal["icq", "bc", "q_learning"] = "icq"
@@ -72,6 +74,8 @@ class AutoregressiveConfig(RecurrentConfig):
         super().__post_init__()
         if self.sequence_length < 2:
             raise OryxError(f"sequence_length must be at least 2, got {self.sequence_length}")
+        if self.num_action_samples < 1:
+            raise OryxError(f"num_action_samples must be at least 1, got {self.num_action_samples}")
         if self.batch_parts < 0 or (self.batch_parts and self.batch_size % self.batch_parts):
             raise OryxError(
                 f"batch_parts must divide batch_size ({self.batch_size}), got {self.batch_parts}; "
@@ -110,29 +114,29 @@ class Network(eqx.Module):
 
     trunk: Trunk
     policy_head: PolicyHead
-    q_head: Head
-    """Of all critics, one after the other."""
+    q_head: QHead
+    """Of all critics."""
 
     def __init__(
         self, keys: Array, trunk: Trunk, width: int, space: ActionSpace, num_critics: int = 1
     ) -> None:
         self.trunk = trunk
         self.policy_head = PolicyHead(keys[0], width, space)
-        self.q_head = Head(keys[1], width, space.size * num_critics)
+        self.q_head = make_q_head(keys[1], width, space, num_critics)
 
     def __call__(
-        self, observation: Observation, actions: Int[Array, "*B T N"], ids: Int[Array, " N"]
-    ) -> tuple[Float[Array, "*B T N A"], Float[Array, "*B T N A"]]:
+        self, observation: Observation, actions: Actions, ids: Int[Array, " N"]
+    ) -> tuple[Float[Array, "*B T N P"], Float[Array, "*B T N Q"]]:
         """Outputs of both heads, given the logged actions of the agents before."""
         return self.resume(observation, actions, ids, None)[:2]
 
     def resume(
         self,
         observation: Observation,
-        actions: Int[Array, "*B T N"],
+        actions: Actions,
         ids: Int[Array, " N"],
         state: Any,
-    ) -> tuple[Float[Array, "*B T N A"], Float[Array, "*B T N A"], Any]:
+    ) -> tuple[Float[Array, "*B T N P"], Float[Array, "*B T N Q"], Any]:
         """The same from a recurrent state on, and the state after it; None: from an empty one."""
         if state is None:
             _, features = self.trunk(observation, actions, ids)
@@ -154,9 +158,11 @@ class Carry(NamedTuple):
     """Of the step before."""
 
 
-Forward = Callable[[Observation, Array, Array, Any], tuple[Array, Array, Any]]
-"""`(observation [B, T, ...], actions [B, T, N], ids [N], state) -> outputs of both heads
-[B, T, N, A], and the recurrent state after them`; None: from an empty state."""
+Forward = Callable[
+    [Observation, Array, Array, Any], tuple[Distribution, Sequence[ActionValues], Any]
+]
+"""`(observation [B, T, ...], actions [B, T, N, ...], ids [N], state) -> the policy, the values of
+all critics [B, T, N], and the recurrent state after them`; None: from an empty state."""
 
 
 def loss(
@@ -173,13 +179,8 @@ def loss(
     """
     observation, actions = window.observation, window.actions
     seen = observation if config.memory else _forget(observation)
-    logits, q, state = network(seen, actions, ids, states[0])
-    _, target_q, target_state = target(seen, actions, ids, states[1])
-    policy = categorical(logits, observation.action_mask)
-    critics, targets = (
-        [DiscreteValues(each) for each in jnp.split(x, config.num_critics, axis=-1)]
-        for x in (q, target_q)
-    )
+    policy, critics, state = network(seen, actions, ids, states[0])
+    _, targets, target_state = target(seen, actions, ids, states[1])
     total, metrics = icq_loss(policy, critics, targets, window, config.icq)
     return total, (metrics, (state, target_state))
 
@@ -212,7 +213,8 @@ class Oryx(RecurrentLearner):
 
     def init_carry(self, network: Network, target: Network) -> Carry:
         agents, state = self.spec.num_agents, network.trunk.init_state()
-        return Carry(state, state, jnp.zeros(agents, jnp.int32), jnp.zeros(agents, bool))
+        actions = family(self.spec.action).zeros((agents,))
+        return Carry(state, state, actions, jnp.zeros(agents, bool))
 
     def sequence_loss(
         self, network: Network, target: Network, window: Window, carry: Carry | None, key: Array
@@ -221,7 +223,8 @@ class Oryx(RecurrentLearner):
         ids = jnp.arange(self.spec.num_agents)
         if self.config.permute_agents:
             ids = jax.lax.optimization_barrier(jax.random.permutation(key, ids))
-        cut, cut_target = self._in_parts(network), self._in_parts(target)
+        noise = self._draw_noise(window, key)
+        cut, cut_target = self._in_parts(network, noise), self._in_parts(target, noise)
         states: tuple[Any, Any] = (None, None)
         if carry is not None and self.config.permute_agents:
             states = self._reorder(network, carry, ids)
@@ -241,17 +244,28 @@ class Oryx(RecurrentLearner):
         remember = network.trunk.remember_last
         return remember(carry.network, *last), remember(carry.target, *last)
 
-    def _in_parts(self, network: Network) -> Forward:
+    def _draw_noise(self, window: Window, key: Array) -> Float[Array, "K B T N A"] | None:
+        """Of the actions over which Q is averaged; None where it is summed over all of them."""
+        if self.spec.action.kind == "discrete":
+            return None
+        shape = (self.config.num_action_samples, *window.rewards.shape)
+        return family(self.spec.action).draw_noise(jax.random.fold_in(key, 2), shape)
+
+    def _in_parts(self, network: Network, noise: Array | None) -> Forward:
         def forward(
             observation: Observation, actions: Array, ids: Array, state: Any
-        ) -> tuple[Array, Array, Any]:
+        ) -> tuple[Distribution, Sequence[ActionValues], Any]:
             def run(weights: tuple[Network, Array], batch: tuple[Observation, Array, Any]) -> Any:
                 network, ids = weights
                 observation, actions, state = batch
                 return network.resume(observation, actions, ids, state)
 
             parts = max(self.config.batch_parts, 1)
-            return over_batch(run, parts, (network, ids), (observation, actions, state))
+            outputs, q, state = over_batch(
+                run, parts, (network, ids), (observation, actions, state)
+            )
+            policy = network.policy_head.distribution(outputs, observation.action_mask)
+            return policy, network.q_head.values(q, noise), state
 
         return forward
 
@@ -273,9 +287,10 @@ class Oryx(RecurrentLearner):
         """What actions are drawn from."""
         config, head = self.config, network.policy_head
         policy = head.distribution(head(features), mask)
+        if config.icq.objective.imitates:
+            return policy
         q = network.q_head(features)[..., : self.spec.action.size]
-        temperature = config.policy_temperature or ACTING_ON_Q
-        return config.icq.objective.acting(policy, q, mask, temperature)
+        return categorical(q / (config.policy_temperature or ACTING_ON_Q), mask)
 
     def policy(self, weights: Network) -> Policy:
         network, config = weights, self.config
@@ -296,5 +311,6 @@ class Oryx(RecurrentLearner):
 
 def make(config: Config, spec: Spec) -> Oryx:
     """Oryx for data of this Spec."""
-    require_discrete("Oryx", spec)
+    if config.objective == "q_learning":
+        require_discrete("Oryx with objective=q_learning", spec)
     return Oryx(config, spec)

@@ -12,7 +12,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from oryx_marl.networks.layers import Head
-from oryx_marl.ops.distributions import Categorical, Distribution, SquashedNormal, categorical
+from oryx_marl.ops.distributions import (
+    Actions,
+    Categorical,
+    Distribution,
+    SquashedNormal,
+    categorical,
+)
 from oryx_marl.types import ActionSpace
 
 LOG_STD_RANGE = (-5.0, 2.0)
@@ -38,6 +44,10 @@ class Family(Protocol):
         """What `Distribution.sample` turns into actions."""
         ...
 
+    def zeros(self, shape: tuple[int, ...]) -> Actions:
+        """Actions of zeros, where there are none yet."""
+        ...
+
 
 @dataclass(frozen=True)
 class CategoricalFamily:
@@ -52,6 +62,9 @@ class CategoricalFamily:
 
     def draw_noise(self, key: Array, shape: tuple[int, ...]) -> Float[Array, "*shape A"]:
         return jax.random.gumbel(key, (*shape, self.num_outputs))
+
+    def zeros(self, shape: tuple[int, ...]) -> Actions:
+        return jnp.zeros(shape, jnp.int32)
 
 
 @dataclass(frozen=True)
@@ -75,6 +88,9 @@ class SquashedNormalFamily:
 
     def draw_noise(self, key: Array, shape: tuple[int, ...]) -> Float[Array, "*shape A"]:
         return jax.random.normal(key, (*shape, len(self.low)))
+
+    def zeros(self, shape: tuple[int, ...]) -> Actions:
+        return jnp.zeros((*shape, len(self.low)))
 
 
 def family(space: ActionSpace) -> Family:

@@ -13,7 +13,7 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from oryx_marl.ops.distributions import Actions
+from oryx_marl.ops.distributions import Actions, scale_to_unit
 from oryx_marl.types import ActionSpace
 
 Codes = Shaped[Array, "..."]
@@ -104,7 +104,7 @@ class BoxTokens:
 
     def encode(self, actions: Float[Array, "*batch A"]) -> Float[Array, "*batch W"]:
         low, high = np.array(self.low, np.float32), np.array(self.high, np.float32)
-        scaled = jnp.clip((2 * actions - low - high) / (high - low), -1, 1)
+        scaled = scale_to_unit(actions, jnp.asarray(low), jnp.asarray(high))
         return jnp.concatenate([self._kind(1, actions.shape[:-1]), scaled], axis=-1)
 
     def nothing(self, shape: tuple[int, ...]) -> Float[Array, "*batch W"]:

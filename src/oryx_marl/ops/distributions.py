@@ -11,9 +11,8 @@ Actions = Shaped[Array, "..."]
 """[*batch] int32 ids, or [*batch, A] float32 vectors."""
 
 EDGE = 1e-3
-"""How far inside the bounds of a box, as a share of its half width, a logged action is pulled:
-at a bound the density of a squashed Normal is not finite, and near it clipped actions, which many
-logs have, would outweigh all others."""
+"""How close to a bound of a box, as a share of its half width, an action counts as clipped there:
+at a bound the density of a squashed Normal is not finite, and many logs have clipped actions."""
 AGREEMENT = 0.05
 """Share of a box's width within which two actions count as the same."""
 
@@ -103,10 +102,14 @@ class SquashedNormal(NamedTuple):
         return self._squash(self.mean)
 
     def log_prob(self, actions: Float[Array, "*batch A"]) -> Float[Array, "*batch"]:
+        """The log density, and of a dimension that is clipped at a bound, or lies beyond it, the
+        log of the probability mass from there on (as in Tobit regression)."""
         x = unsquash(actions, self.low, self.high)
         deviation = (x - self.mean) * jnp.exp(-self.log_std)
-        normal = -0.5 * deviation**2 - self.log_std - 0.5 * np.log(2 * np.pi)
-        return jnp.sum(normal - self._log_slope(x), axis=-1)
+        density = -0.5 * deviation**2 - self.log_std - 0.5 * np.log(2 * np.pi) - self._log_slope(x)
+        beyond = jax.scipy.special.log_ndtr(jnp.where(x > 0, -deviation, deviation))
+        share = scale_to_unit(actions, self.low, self.high)
+        return jnp.sum(jnp.where(jnp.abs(share) >= 1 - EDGE, beyond, density), axis=-1)
 
     def entropy(self) -> Float[Array, "*batch"]:
         """H(x) + E[log da/dx]; the mean over x has no closed form: Gauss-Hermite quadrature."""
@@ -145,14 +148,22 @@ class SquashedNormal(NamedTuple):
         return jnp.log(self._half_width) + 2 * (np.log(2.0) - x - jax.nn.softplus(-2 * x))
 
 
+def scale_to_unit(
+    actions: Float[Array, "*batch A"],
+    low: Float[Array, "*bounds A"],
+    high: Float[Array, "*bounds A"],
+) -> Float[Array, "*batch A"]:
+    """From -1 at the lower bounds to 1 at the upper ones, actions beyond a bound at it."""
+    return jnp.clip((2 * actions - low - high) / (high - low), -1, 1)
+
+
 def unsquash(
     actions: Float[Array, "*batch A"],
     low: Float[Array, "*bounds A"],
     high: Float[Array, "*bounds A"],
 ) -> Float[Array, "*batch A"]:
     """The x of which the squashed value is `actions`, pulled inside the bounds where it must be."""
-    share = (2 * actions - low - high) / (high - low)
-    return jnp.arctanh(jnp.clip(share, -1 + EDGE, 1 - EDGE))
+    return jnp.arctanh(jnp.clip(scale_to_unit(actions, low, high), -1 + EDGE, 1 - EDGE))
 
 
 def masked_log_softmax(
