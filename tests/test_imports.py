@@ -41,6 +41,7 @@ ROOT = {
     "errors",
     "files",
     "installation",
+    "locks",
     "progress",
     "provenance",
     "registry",

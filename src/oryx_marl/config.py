@@ -20,11 +20,15 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 def coerce(config: Any, name: str, value: Any) -> Any:
     """A value for a setting of a config, checked against its type; 1e3 is a whole number too."""
-    kind = typing.get_type_hints(type(config))[name]
+    return _coerce(typing.get_type_hints(type(config))[name], name, value)
+
+
+def _coerce(kind: Any, name: str, value: Any) -> Any:
     if type(None) in typing.get_args(kind):
         if value is None:
             return None
-        (kind,) = (each for each in typing.get_args(kind) if each is not type(None))
+        kinds = [each for each in typing.get_args(kind) if each is not type(None)]
+        kind = kinds[0] if len(kinds) == 1 else Any
     choices = typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else ()
     if kind is int and isinstance(value, float) and value.is_integer():
         return int(value)
@@ -32,10 +36,11 @@ def coerce(config: Any, name: str, value: Any) -> Any:
         int: isinstance(value, numbers.Integral) and not isinstance(value, bool),
         float: isinstance(value, numbers.Real) and not isinstance(value, bool),
         bool: isinstance(value, bool),
+        str: isinstance(value, str),
     }.get(kind, value in choices if choices else True)
     if fits:
         return value
-    words = {int: "a whole number", float: "a number", bool: "True or False"}
+    words = {int: "a whole number", float: "a number", bool: "True or False", str: "a text"}
     wanted = words.get(kind, f"one of {', '.join(map(str, choices))}")
     raise OryxError(f"{name} must be {wanted}, got {value!r}")
 
@@ -56,21 +61,26 @@ def _complete(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
         if BEFORE in entry.metadata:
             found.setdefault(entry.name, entry.metadata[BEFORE])
         elif dataclasses.is_dataclass(types[entry.name]):
-            found[entry.name] = _complete(types[entry.name], values.get(entry.name, {}))
+            inner = values.get(entry.name, {})
+            if isinstance(inner, Mapping):  # else `from_dict` refuses it
+                found[entry.name] = _complete(types[entry.name], inner)
     return found
 
 
 def from_dict(kind: type[T], values: Mapping[str, Any]) -> T:
-    """The config that `to_dict` wrote; unknown names are refused."""
+    """The config that `to_dict` wrote; unknown names are refused, and values of another type."""
     types = typing.get_type_hints(kind)
     if unknown := sorted(set(values) - set(types)):
         raise OryxError(f"unknown settings {', '.join(unknown)}; known: {', '.join(types)}")
-    return kind(**{name: _read(types[name], value) for name, value in values.items()})
+    return kind(**{name: _read(types[name], name, value) for name, value in values.items()})
 
 
-def _read(kind: Any, value: Any) -> Any:
+def _read(kind: Any, name: str, value: Any) -> Any:
     """A setting as its type says; JSON has lists for tuples."""
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        if not isinstance(value, Mapping):
+            raise OryxError(f"{name} must be a table of settings, got {value!r}")
         return from_dict(kind, value)
-    is_tuple = typing.get_origin(kind) is tuple and isinstance(value, list)
-    return tuple(value) if is_tuple else value
+    if typing.get_origin(kind) is tuple:
+        return tuple(value) if isinstance(value, list) else value
+    return _coerce(kind, name, value)

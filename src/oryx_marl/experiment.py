@@ -1,6 +1,6 @@
 """One run from data, or from an environment, to its outcomes; nothing but orchestration."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,6 +39,7 @@ from oryx_marl.runs.documents import (
 )
 from oryx_marl.runs.folder import NoBestError, Run
 from oryx_marl.runs.held_out import HeldOut
+from oryx_marl.runs.sealed import Document
 from oryx_marl.training import loop
 from oryx_marl.training.loop import TrainSettings, TrainState
 from oryx_marl.training.offline import DatasetSource
@@ -165,14 +166,15 @@ def _run(
 ) -> Result:
     parts = _split(experiment, algorithm)
     scores = _scores(experiment, algorithm)  # before a folder is made: it may be refused
-    source = _prepare(experiment, algorithm, run, resume, record, parts)
     outcomes: list[Outcome] = [] if scores is None else [scores]
     if parts is not None and parts.validation is not None:
         outcomes.append(HeldOutLikelihood(parts))
     evaluate = None if scores is None else scores.while_training
-    state = loop.train(algorithm, source, experiment.train, run, evaluate, resume, on_progress)
-    trained = _keep_policies(experiment, algorithm, state, run)
-    return _find_all(outcomes, trained)
+    with run.lock():
+        source = _prepare(experiment, algorithm, run, resume, record, parts)
+        state = loop.train(algorithm, source, experiment.train, run, evaluate, resume, on_progress)
+        trained = _keep_policies(experiment, algorithm, state, run)
+        return _find_all(outcomes, trained)
 
 
 def _find_all(outcomes: list[Outcome], trained: Trained) -> Result:
@@ -270,11 +272,9 @@ def _prepare(
 ) -> loop.Source:
     """Opens the run's folder; where the learner's experience comes from."""
     found = experiment.learn_from
-    run.begin(describe(experiment, algorithm), resume)
-    run.write(SpecDocument(found.spec))
+    run.begin(describe(experiment, algorithm), resume, _describe_data(found, parts))
     if isinstance(found, Dataset):
         assert parts is not None
-        run.write(DatasetCard.from_json(stats.describe(parts.train, found.fingerprint())))
         return DatasetSource(
             put_on_device(
                 parts.train,
@@ -287,6 +287,14 @@ def _prepare(
         return EnvSource(found)
     record.recorder.rewind((run.newest_update() or 0) if resume else 0)
     return EnvSource(found, *record)
+
+
+def _describe_data(found: Dataset | Env, parts: Split[Dataset] | None) -> Iterator[Document]:
+    """What is learned from, once it is known that the run is begun."""
+    yield SpecDocument(found.spec)
+    if isinstance(found, Dataset):
+        assert parts is not None
+        yield DatasetCard.from_json(stats.describe(parts.train, found.fingerprint()))
 
 
 def describe(experiment: Experiment, algorithm: Algorithm) -> RunConfig:
@@ -343,7 +351,8 @@ def score_checkpoint(experiment: Experiment) -> tuple[Summary, int]:
     trained = Trained(
         experiment.algorithm, experiment.task, policy.algorithm, policy.seeds, weights, run
     )
-    return scores.find(trained), policy.origin["update"]
+    with run.lock():
+        return scores.find(trained), policy.origin["update"]
 
 
 def load_weights(run: Run) -> dict[str, Any]:

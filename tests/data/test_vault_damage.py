@@ -1,10 +1,13 @@
 """Damaged files, killed writes and full disks: an OryxError, never other data."""
 
 import os
+import random
 import shutil
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -127,7 +130,7 @@ def test_a_killed_write_leaves_nothing_that_opens(moment, build_dataset, tmp_pat
     folder = tmp_path / "made.vlt" / "one"
     result = run(KILLED, moment, folder)
     assert result.returncode == -signal.SIGKILL, result.stderr
-    (partial,) = folder.parent.iterdir()
+    (partial,) = folder.parent.glob("[!.]*")  # beside it a lock that nobody holds
     assert partial.name == "one.partial"
     for path in (folder, partial):
         with pytest.raises(OryxError):
@@ -157,6 +160,41 @@ def test_a_full_disk_is_named_and_cleaned_up(build_dataset, tmp_path):
     assert "Is there space" in result.stdout
     assert [path.name for path in other.parent.iterdir()] == ["neighbour"]
     assert vault.read(other).fingerprint() == neighbour.fingerprint()
+
+
+def test_of_several_writers_one_succeeds(build_dataset, tmp_path):
+    """They removed each other's drafts."""
+    dataset, draw = build_dataset(), random.Random(0)
+
+    def write(folder, delay, told):
+        time.sleep(delay)
+        try:
+            vault.write(dataset, folder)
+        except OryxError as error:
+            told.append(str(error))
+
+    for number in range(10):
+        folder, told = tmp_path / "made.vlt" / str(number), []
+        delays = [draw.random() / 50 for _ in range(3)]
+        threads = [threading.Thread(target=write, args=(folder, each, told)) for each in delays]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(told) == 2
+        assert all("is being written by" in each or "is there already" in each for each in told)
+        assert vault.read(folder).fingerprint() == dataset.fingerprint()
+    assert len(list(folder.parent.iterdir())) == 10
+
+
+def test_a_draft_that_cannot_be_opened_is_removed(build_dataset, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(vault, "GrowingArray", refuse)
+    with pytest.raises(OryxError, match="could not be written"):
+        vault.write(build_dataset(), tmp_path / "a.vlt" / "b")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_places_that_cannot_be_written(build_dataset, tmp_path):

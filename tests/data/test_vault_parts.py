@@ -328,7 +328,7 @@ def test_a_write_that_is_killed_leaves_a_complete_dataset_or_none(
     assert process.returncode == -number
     partial = [path for path in tmp_path.iterdir() if path.name.endswith(".partial")]
     assert len(partial) <= (1 if number == signal.SIGKILL else 0)
-    complete = [path for path in tmp_path.iterdir() if path not in partial]
+    complete = [path for path in tmp_path.glob("[!.]*") if path not in partial]
     for path in complete:
         assert vault.read(path).num_rows == 72_000
     for path in partial:

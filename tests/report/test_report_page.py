@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from pages import put, put_run, score
 
-from oryx_marl.errors import OryxError
+from oryx_marl.errors import OryxError, OryxWarning
 from oryx_marl.report import page
 
 EVIL = '<script>alert(\'"&")</script>'
@@ -124,7 +124,6 @@ def test_optional_files_may_be_missing(tmp_path: Path) -> None:
     ("name", "content"),
     [
         ("spec.json", '{"agents": 3}'),
-        ("metrics.jsonl", '{"update": 1\n{"update": 2, "metrics": {}}\n'),
         ("summary.json", '{"metric": "x", "episodes": 3, "last": {"sampled": {}}}'),
         ("dataset.json", "[]"),
         ("replay.npz", "no zip"),
@@ -134,6 +133,18 @@ def test_damaged_optional_file_is_told_quietly(tmp_path: Path, name: str, conten
     (put_run(tmp_path) / name).write_text(content)
     text = page.write(tmp_path).read_text(encoding="utf-8")
     assert f"{name} of this run cannot be read (" in text
+
+
+def test_a_damaged_line_of_the_log_is_told_and_the_others_are_shown(tmp_path: Path) -> None:
+    path = put_run(tmp_path) / "metrics.jsonl"
+    whole = page.write(tmp_path).read_text(encoding="utf-8")
+    path.write_text("\xff{\n" + path.read_text())
+    with pytest.warns(OryxWarning, match=r"metrics\.jsonl has damaged lines, .*: 1 \("):
+        assert page.write(tmp_path).read_text(encoding="utf-8") == whole
+    path.write_text("[]\n")
+    with pytest.warns(OryxWarning, match="damaged lines"):
+        text = page.write(tmp_path).read_text(encoding="utf-8")
+    assert "metrics.jsonl of this run cannot be read (" in text
 
 
 def test_half_a_last_line_is_forgiven(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oryx_marl.errors import OryxError
+from oryx_marl.errors import OryxError, OryxWarning
 from oryx_marl.runs.documents import (
     DatasetCard,
     DivergedSeeds,
@@ -171,16 +171,25 @@ def test_a_line_that_a_kill_cut_off_is_left_out(tmp_path: Path) -> None:
     assert [row.update for row in run.rows(MetricRow)] == [10]
 
 
-def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_damaged_line_is_lost_alone_and_told(tmp_path: Path, place: int) -> None:
     run = Run(tmp_path)
     for update in (10, 20, 30):
         run.append(MetricRow(update, 1.0, {}))
     path = tmp_path / "metrics.jsonl"
-    lines = path.read_text().splitlines()
-    for broken in (lines[1][:-5], lines[1].replace("20", "21"), '{"update": 20}', "[]"):
-        path.write_text("\n".join([lines[0], broken, lines[2]]) + "\n")
-        with pytest.raises(OryxError, match=r"metrics\.jsonl is damaged: line 2: .*delete that l"):
-            list(run.rows(MetricRow))
+    lines = path.read_bytes().splitlines()
+    altered = lines[place].replace(b"1.0", b"1.5")
+    for broken in (lines[place][:-5], altered, b'{"update": 20}', b"[]", b"\xff\0", b"[" * 9_999):
+        now = [*lines[:place], broken, *lines[place + 1 :]]
+        path.write_bytes(b"\n".join(now) + b"\n")
+        left = [update for update in (10, 20, 30) if update != 10 * (place + 1)]
+        for _ in range(2):
+            with pytest.warns(OryxWarning, match=rf"metrics\.jsonl has .*left out: {place + 1} \("):
+                assert [row.update for row in run.rows(MetricRow)] == left
+            run.rewind(MetricRow, 30)  # the line is still there to be told
+        run.append(MetricRow(40, 1.0, {}))
+        with pytest.warns(OryxWarning, match="damaged lines"):
+            assert [row.update for row in run.rows(MetricRow)] == [*left, 40]
 
 
 def test_replay_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -243,3 +252,31 @@ def test_a_score_of_an_older_run_has_no_worst_tenth() -> None:
     assert "worst_tenth" not in found.to_json()
     assert WHOLE.to_json()["worst_tenth"]["mean"] == 0.1
     assert WHOLE.to_json()["length"]["per_seed"] == [8.5, 9.5]
+
+
+def test_an_altered_evaluation_of_marl_eval_is_refused(tmp_path: Path) -> None:
+    """Its layout has no room for a checksum: checksums.json has it."""
+    run, path = Run(tmp_path), tmp_path / "eval.json"
+    for value in (1, 2):
+        steps = {"step_0": {"step_count": 10, "return": [value, value]}}
+        run.write(MarlEval({"tmaze": {"t": {"bc": {"seed_4": steps}}}}))
+    whole = path.read_text()
+    path.write_text(whole.replace("2", "3"))
+    with pytest.raises(OryxError, match=r"eval\.json is damaged: its checksum differs"):
+        run.read(MarlEval)
+    path.write_text(whole)
+    assert run.read(MarlEval).by_seed("bc")["4"].by_update[10].tolist() == [2, 2]
+    noted = (tmp_path / "checksums.json").read_text()
+    (tmp_path / "checksums.json").write_text(noted.replace("eval.json", "evil.json"))
+    with pytest.raises(OryxError, match=r"checksums\.json is damaged"):
+        run.read(MarlEval)
+    (tmp_path / "checksums.json").unlink()  # as in version 0.1.0
+    run.read(MarlEval)
+
+
+def test_a_folder_whose_config_is_gone_is_not_begun_anew(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints" / "10").mkdir(parents=True)
+    config = RunConfig("bc", "a/b", (0,), 10, {})
+    for resume in (True, False):
+        with pytest.raises(OryxError, match=r"whose config\.json is gone"):
+            Run(tmp_path).begin(config, resume)

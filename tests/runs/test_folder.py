@@ -1,6 +1,8 @@
 """The policies of a run: from their files if those are current, else from the newest checkpoint."""
 
+import os
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,11 @@ from oryx_marl.envs import base
 from oryx_marl.envs.tmaze import TMaze
 from oryx_marl.errors import OryxError, UnknownNameError
 from oryx_marl.experiment import EvaluationSettings, Experiment
+from oryx_marl.locks import LockedError
 from oryx_marl.networks.recurrent import RecurrentConfig
 from oryx_marl.networks.sable import NetworkConfig
 from oryx_marl.policy import artifact
+from oryx_marl.report import page
 from oryx_marl.runs import checkpoint
 from oryx_marl.runs.documents import RunConfig, SpecDocument
 from oryx_marl.runs.folder import Run, load_policy
@@ -168,6 +172,36 @@ def test_settings_that_differ_are_named(run: Run) -> None:
         run.begin(other, resume=True)
     with pytest.raises(OryxError, match="holds a run already"):
         run.begin(config, resume=False)
+
+
+def test_a_run_has_one_writer_and_any_readers(run: Run) -> None:
+    """A second training is refused before it changes anything; policies and pages are read."""
+    before = {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}
+    held, done = threading.Event(), threading.Event()
+
+    def write() -> None:
+        with run.lock():
+            held.set()
+            done.wait(60)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    held.wait(60)
+    try:
+        with pytest.raises(
+            LockedError, match=f"the run .* is being written by process {os.getpid()}"
+        ):
+            experiment.run(work(run.folder, 6), resume=True)
+        assert run.policy().origin["update"] == 4
+        page.write(run.folder)
+        (run.folder / "report.html").unlink()
+        for path, content in before.items():
+            assert path.read_bytes() == content
+    finally:
+        done.set()
+        writer.join()
+    assert not (run.folder / ".lock").exists()
+    assert experiment.run(work(run.folder, 6), resume=True).run.newest_update() == 6
 
 
 def test_a_folder_that_is_not_a_run_says_what_to_name(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from oryx_marl import files
 from oryx_marl.errors import OryxError
+from oryx_marl.runs import sealed
 
 CellRecord = dict[str, Any]
 FIELDS = (
@@ -36,10 +37,7 @@ it made at their commit."""
 
 def read_cell(path: Path) -> CellRecord:
     """The record in a file; an OryxError if it is damaged."""
-    try:
-        found = json.loads(path.read_text())
-    except ValueError as error:
-        raise OryxError(f"{path} is damaged ({error}); remove it to run the cell again") from error
+    found = read_json(path, "remove it to run the cell again")
     if missing := [name for name in FIELDS if name not in found]:
         raise OryxError(
             f"{path} is no record of a cell: {', '.join(missing)} are missing; remove it to run "
@@ -48,6 +46,15 @@ def read_cell(path: Path) -> CellRecord:
     return found
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: dict[str, Any]) -> None:
     """Replaces a JSON file; several processes may run different cells of one suite."""
-    files.write_json(path, value, draft_per_process=True)
+    files.write_json(path, sealed.seal(value), draft_per_process=True)
+
+
+def read_json(path: Path, advice: str) -> dict[str, Any]:
+    """What `write_json` wrote, or what was written before it had checksums."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        return sealed.require_object(sealed.unseal(values, path))
+    except (*sealed.DAMAGE, sealed.DocumentError) as error:
+        raise OryxError(f"{path} is damaged ({sealed.tell_why(error)}); {advice}") from error

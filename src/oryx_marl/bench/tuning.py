@@ -4,14 +4,13 @@ The rules are in docs/results/protocol.md.
 """
 
 import dataclasses
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from oryx_marl.bench.record import CellRecord, write_json
+from oryx_marl.bench.record import CellRecord, read_json, write_json
 from oryx_marl.bench.suite import Chosen, Suite, Variant
 from oryx_marl.bench.summary import Records, Scores
 from oryx_marl.bench.table import Cell, Row, Table
@@ -145,11 +144,12 @@ def read(path: Path) -> dict[str, Chosen]:
     """What was chosen for each algorithm; nothing where there is no such file."""
     if not path.exists():
         return {}
+    again = "make it again with --tune"
     try:
-        found = json.loads(path.read_text())["chosen"]
+        found = read_json(path, again)["chosen"]
         return {name: Chosen(each["settings"], each["tried"]) for name, each in found.items()}
     except (ValueError, KeyError, TypeError) as error:
-        raise OryxError(f"{path} is damaged ({error!r}); make it again with --tune") from error
+        raise OryxError(f"{path} is damaged ({error!r}); {again}") from error
 
 
 def use(suite: Suite, *folders: Path) -> Suite:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from oryx_marl import renamed
+from oryx_marl import files, locks, renamed
 from oryx_marl.data._foreign import read_foreign
 from oryx_marl.data._store import MOST_ROWS, GrowingArray, Store, choose_block_rows, hash_rows
 from oryx_marl.data.dataset import ArrayInfo, Dataset, name_in_files
@@ -137,15 +137,21 @@ def is_vault(folder: Path) -> bool:
 @contextlib.contextmanager
 def _drafting(folder: Path, level: int) -> Iterator["_Draft"]:
     """A draft that is published at the end; whatever goes wrong, nothing is left of it."""
-    if os.path.lexists(folder):
-        raise OryxError(f"{folder} is there already; remove it or choose another name")
-    draft = _Draft(folder, level)
-    try:
-        yield draft
-        draft.publish()
-    except BaseException:  # also where the user interrupts
-        draft.discard()
-        raise
+    with lock(folder):
+        if os.path.lexists(folder):
+            raise OryxError(f"{folder} is there already; remove it or choose another name")
+        draft = _Draft(folder, level)
+        try:
+            yield draft
+            draft.publish()
+        except BaseException:  # also where the user interrupts
+            draft.discard()
+            raise
+
+
+def lock(folder: Path) -> contextlib.AbstractContextManager[None]:
+    """For whoever writes a dataset: nobody else does meanwhile."""
+    return locks.hold(locks.beside(folder), f"the dataset {folder}")
 
 
 class _Draft:
@@ -206,15 +212,15 @@ class _Draft:
             self._store.commit()
             document = _describe({**self._about, "block_rows": self._block_rows}, entries)
             (self._partial / METADATA).write_text(json.dumps(document), encoding="utf-8")
-            _sync_tree(self._partial)
+            files.sync_tree(self._partial)
             self._partial.rename(self._folder)
-            _sync(self._folder.parent)
+            files.sync(self._folder.parent)
 
     def discard(self) -> None:
         """Removes what was written, unless it was published."""
         if self._store is not None:
             self._store.abandon()
-            shutil.rmtree(self._partial, ignore_errors=True)
+        shutil.rmtree(self._partial, ignore_errors=True)
 
     def _open(self) -> None:
         """Makes the folder, its database and its arrays."""
@@ -401,19 +407,3 @@ def damaged(folder: Path, what: str) -> OryxError:
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:300]
-
-
-def _sync_tree(folder: Path) -> None:
-    """Waits until all files of a folder, and their names, are on the disk."""
-    for parent, _, files in os.walk(folder, topdown=False):
-        for file in files:
-            _sync(Path(parent) / file)
-        _sync(Path(parent))
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import oryx_marl
-from oryx_marl import provenance, registry
+from oryx_marl import files, provenance, registry
 from oryx_marl.data import catalog, vault
 from oryx_marl.data.catalog import Entry
 from oryx_marl.data.dataset import Dataset
@@ -105,6 +105,13 @@ def make(
     seed = recipe.seed if seed is None else seed
     _require_rows(rows)
     folder = catalog.folder_of(name, root)
+    with vault.lock(folder):  # a recording beside it has the same writer
+        return _make(name, recipe, folder, rows, seed, options)
+
+
+def _make(
+    name: str, recipe: Recipe, folder: Path, rows: int, seed: int, options: dict[str, Any]
+) -> Path:
     work = folder.with_name(f"{folder.name}.recording")
     if folder.exists():
         raise OryxError(f"{folder} is there already; remove it to make the dataset again")
@@ -181,6 +188,7 @@ def _keep_training(work: Path, kept: Path, tell: Callable[[str], None]) -> None:
         if old.exists():
             shutil.rmtree(old)
     work.rename(kept)
+    files.sync(kept.parent)
     tell(f"the training is kept in {kept}")
 
 

@@ -42,8 +42,9 @@ from the network.</footer>
 
 
 def write(page: str, target: Path) -> Path:
-    """Puts a page in its place, whole or not at all."""
-    files.write_text(target, page, advice="Make room, or choose another place for the page")
+    """Puts a page in its place, whole or not at all; also while its run is being trained."""
+    advice = "Make room, or choose another place for the page"
+    files.write_text(target, page, advice, draft_per_process=True)
     return target
 
 

@@ -1,5 +1,11 @@
 """Checkpoints: written atomically through orbax, and never read back different from what was
-written (every array carries its SHA-256)."""
+written (every array carries its SHA-256).
+
+    <folder>/<update>              a checkpoint that is whole and on the disk
+    <folder>/<update>.replaced     one that makes room for another of the same update; it counts as
+                                   long as that is not in its place
+    <folder>/<update>.partial, <update>.dropped     neither: the next save removes them
+"""
 
 import hashlib
 import json
@@ -14,8 +20,12 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
+from oryx_marl import files
 from oryx_marl.errors import OryxError
 from oryx_marl.trees import flatten, unflatten
+
+PARTIAL, REPLACED, DROPPED = ".partial", ".replaced", ".dropped"
+"""How the names of folders end that are no checkpoint yet, are about to go, or go."""
 
 
 @contextmanager
@@ -49,7 +59,8 @@ class Checkpoint(NamedTuple):
 def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None:
     """Writes the checkpoint beside earlier ones and then drops all but the newest `keep`.
 
-    If writing fails, the earlier ones are untouched and an OryxError says why.
+    It is on the disk, with all names, before an earlier one goes. If writing fails, the earlier
+    ones are untouched and an OryxError says why.
     """
     arrays = flatten(jax.device_get(checkpoint.tree))
     notes = {
@@ -58,15 +69,15 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None:
         "arrays": {name: _fingerprint(array) for name, array in arrays.items()},
     }
     final = folder / str(checkpoint.update)
-    draft = folder / f"{checkpoint.update}.partial"
+    draft = folder / f"{checkpoint.update}{PARTIAL}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(draft, ignore_errors=True)
+        files.make_folder(folder)
+        _tidy(folder)
         with _quiet(), _orbax() as writer:
             writer.save(draft.absolute() / "state", arrays)
         (draft / "notes.json").write_text(json.dumps({**notes, "seal": _seal(notes)}))
-        shutil.rmtree(final, ignore_errors=True)
-        draft.rename(final)
+        files.sync_tree(draft)
+        _put_in_place(draft, final)
     except (OSError, ValueError, RuntimeError) as error:
         shutil.rmtree(draft, ignore_errors=True)
         raise OryxError(
@@ -74,14 +85,60 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None:
             "untouched; make room, then resume the run"
         ) from error
     for old in updates(folder)[:-keep]:
-        shutil.rmtree(folder / str(old), ignore_errors=True)
+        _drop(_place(folder, old))
+
+
+def _tidy(folder: Path) -> None:
+    """Ends what a kill has interrupted: no half checkpoint, and none under a second name."""
+    for entry in sorted(folder.iterdir()):
+        update, ending = entry.stem, entry.suffix
+        if not _is_update(update) or ending not in (PARTIAL, REPLACED, DROPPED):
+            continue
+        if ending == REPLACED and not (folder / update).exists():
+            entry.rename(folder / update)
+            files.sync(folder)
+        else:
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+def _put_in_place(draft: Path, final: Path) -> None:
+    """Names a checkpoint; one of the same update is found under one of its names until then."""
+    replaced = final.with_name(final.name + REPLACED)
+    if final.exists():
+        final.rename(replaced)
+    draft.rename(final)
+    files.sync(final.parent)
+    shutil.rmtree(replaced, ignore_errors=True)
+
+
+def _drop(path: Path) -> None:
+    """Removes a checkpoint, which at no time is a part of one."""
+    dropped = path.with_name(f"{path.stem}{DROPPED}")
+    shutil.rmtree(dropped, ignore_errors=True)
+    try:
+        path.rename(dropped)
+    except OSError:  # it stays as it is
+        return
+    shutil.rmtree(dropped, ignore_errors=True)
 
 
 def updates(folder: Path) -> list[int]:
     """Updates of which there is a complete checkpoint, ascending."""
     if not folder.is_dir():
         return []
-    return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit())
+    names = {entry.name.removesuffix(REPLACED) for entry in folder.iterdir()}
+    return sorted(int(name) for name in names if _is_update(name))
+
+
+def _is_update(name: str) -> bool:
+    return name.isascii() and name.isdecimal()
+
+
+def _place(folder: Path, update: int) -> Path:
+    """Where the checkpoint of an update lies."""
+    final = folder / str(update)
+    replaced = final.with_name(final.name + REPLACED)
+    return replaced if not final.exists() and replaced.exists() else final
 
 
 def restore(folder: Path, like: Any, update: int | None = None) -> Checkpoint:
@@ -90,7 +147,7 @@ def restore(folder: Path, like: Any, update: int | None = None) -> Checkpoint:
     Raises an OryxError if there is none, if any file is damaged, or if it does not fit `like`.
     """
     found = read(folder, update=update)
-    path = folder / str(found.update)
+    path = _place(folder, found.update)
     return found._replace(tree=unflatten(found.tree, like, path))
 
 
@@ -105,7 +162,7 @@ def read(folder: Path, parts: tuple[str, ...] = (), update: int | None = None) -
         which = "" if update is None else f" of update {update}"
         raise OryxError(f"there is no checkpoint{which} in {folder}")
     chosen = found[-1] if update is None else update
-    path = folder / str(chosen)
+    path = _place(folder, chosen)
     try:
         notes = json.loads((path / "notes.json").read_text())
         if notes.pop("seal") != _seal(notes):

@@ -302,7 +302,8 @@ class SeedEvaluations:
 
 @dataclass(frozen=True)
 class MarlEval(Document):
-    """The evaluations in the layout that marl-eval reads, which has no room for a checksum."""
+    """The evaluations in the layout that marl-eval reads, which has no room for a checksum: that is
+    in `Checksums`."""
 
     file = "eval.json"
     is_sealed: ClassVar[bool] = False
@@ -339,6 +340,24 @@ def _read_seed(run: Mapping[str, Any]) -> SeedEvaluations:
     if not all(returns.size for returns in by_update.values()):
         raise ValueError("an evaluation has no episode")
     return SeedEvaluations(by_update, to_floats(absolute))
+
+
+@dataclass(frozen=True)
+class Checksums(Document):
+    """Of documents that cannot carry their own."""
+
+    file = "checksums.json"
+    files: dict[str, tuple[str, ...]]
+    """By the file's name: of the content that was written last, and of the one before it, which is
+    there still if a kill has come between."""
+
+    @classmethod
+    def from_json(cls, values: Any) -> "Checksums":
+        found = require_object(values)
+        return cls({name: tuple(str(each) for each in listed) for name, listed in found.items()})
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: list(listed) for name, listed in self.files.items()}
 
 
 @dataclass(frozen=True)

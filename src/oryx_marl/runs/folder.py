@@ -2,7 +2,9 @@
 loses nothing and an altered file is not taken for the truth."""
 
 import json
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,16 +13,25 @@ import jax
 import numpy as np
 
 from oryx_marl import config as configs
-from oryx_marl import files, registry
+from oryx_marl import files, locks, registry
 from oryx_marl.algorithms._making import make_algorithm
 from oryx_marl.algorithms.base import Algorithm
-from oryx_marl.errors import OryxError, UnknownNameError
+from oryx_marl.errors import OryxError, OryxWarning, UnknownNameError
 from oryx_marl.policy import artifact
 from oryx_marl.policy.artifact import PolicyArtifact
 from oryx_marl.runs import checkpoint, replay, sealed
 from oryx_marl.runs.checkpoint import Checkpoint
-from oryx_marl.runs.documents import WEIGHTS, Row, RunConfig, SpecDocument, hash_spec
-from oryx_marl.runs.sealed import Document, DocumentError
+from oryx_marl.runs.documents import (
+    WEIGHTS,
+    Checksums,
+    Evaluation,
+    MetricRow,
+    Row,
+    RunConfig,
+    SpecDocument,
+    hash_spec,
+)
+from oryx_marl.runs.sealed import Document, DocumentError, require_object
 from oryx_marl.trees import unflatten
 from oryx_marl.types import Spec
 
@@ -40,6 +51,8 @@ _MUST_MATCH = (
 """Settings that a resumed run may not change; the number of updates may grow."""
 
 
+LOCK = ".lock"
+"""File in the folder of a run while it is written."""
 LONGEST_LIST = 10
 """Entries that a message shows."""
 
@@ -58,8 +71,15 @@ class Run:
     def checkpoints(self) -> Path:
         return self.folder / "checkpoints"
 
-    def begin(self, config: RunConfig, resume: bool) -> None:
-        """Makes the folder and writes `config`, or with `resume` checks that it is the same."""
+    def lock(self) -> AbstractContextManager[None]:
+        """For whoever trains or scores it: nobody else writes meanwhile. Reading needs no lock."""
+        return locks.hold(self.folder / LOCK, f"the run {self.folder}")
+
+    def begin(self, config: RunConfig, resume: bool, beside: Iterable[Document] = ()) -> None:
+        """Makes the folder and writes `config`, or with `resume` checks that it is the same.
+
+        Documents that resuming needs beside it are written before: with `config` it is a run.
+        """
         if self.has(RunConfig):
             if not resume:
                 raise OryxError(
@@ -72,9 +92,13 @@ class Run:
                     f"{self.folder} was begun with {', '.join(differing)}; leave that out to "
                     "continue the run as it is, or choose another folder for a new one"
                 )
-        with files.explain(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
-        self.write(config)
+        elif self.newest_update() is not None:
+            raise OryxError(
+                f"{self.checkpoints} holds checkpoints of a run whose {RunConfig.file} is gone; "
+                "restore that from a copy, or choose another folder with out"
+            )
+        for document in (*beside, config):
+            self.write(document)
 
     def compare(self, config: RunConfig) -> list[str]:
         """What a run that goes on may not change, and `config` does: names with both values."""
@@ -105,46 +129,92 @@ class Run:
     def write(self, document: Document) -> None:
         """Replaces a document in one go."""
         values = document.to_json()
-        sealed_values = sealed.seal(values) if document.is_sealed else values
-        files.write_json(self.folder / document.file, sealed_values)
+        if document.is_sealed:
+            values = sealed.seal(values)
+        else:
+            self._note_checksum(document.file, values)
+        files.write_json(self.folder / document.file, values)
 
     def read(self, kind: type[D]) -> D:
         """A document of the run, checked."""
         path = self.folder / kind.file
         with sealed.explain(path):
             values = json.loads(path.read_text(encoding="utf-8"))
-            return kind.from_json(sealed.unseal(values, path) if kind.is_sealed else values)
+            if kind.is_sealed:
+                values = sealed.unseal(values, path)
+            elif not self._is_noted(kind.file, values):
+                raise DocumentError(path, f"its checksum differs from that in {Checksums.file}")
+            return kind.from_json(values)
+
+    def _note_checksum(self, file: str, values: Any) -> None:
+        """Before the file is replaced; that of the one there so far counts until it is."""
+        noted = {}
+        if self.has(Checksums):
+            with suppress(DocumentError):  # a damaged one is written anew
+                noted = self.read(Checksums).files
+        now = sealed.compute_checksum(values)
+        before = [each for each in noted.get(file, ())[:1] if each != now]
+        self.write(Checksums({**noted, file: (now, *before)}))
+
+    def _is_noted(self, file: str, values: Any) -> bool:
+        """Whether a document is one that was written; older runs do not tell."""
+        noted = self.read(Checksums).files.get(file) if self.has(Checksums) else None
+        return noted is None or sealed.compute_checksum(require_object(values)) in noted
 
     def append(self, row: Row) -> None:
-        """Adds a line to a log."""
+        """Adds a line to a log; it is on the disk once a checkpoint is, which relies on it."""
         path = self.folder / row.file
-        with files.explain(path), path.open("a") as file:
-            file.write(json.dumps(sealed.seal(row.to_json())) + "\n")
+        with files.explain(path), path.open("ab") as file:
+            file.write(json.dumps(sealed.seal(row.to_json())).encode() + b"\n")
 
     def rows(self, kind: type[R]) -> Iterator[R]:
-        """Lines of a log; a last line that was cut off by a kill is left out."""
+        """Lines of a log. Damaged ones are told and left out, and no others; nothing is told of a
+        last one that was cut off by a kill."""
+        damaged: dict[int, Exception] = {}
+        for number, _, row in self._lines(kind):
+            if isinstance(row, Exception):
+                damaged[number] = row
+            else:
+                yield row
+        if damaged:
+            numbers = _shorten(list(damaged)).replace("[", "").replace("]", "")
+            warnings.warn(
+                f"{self.folder / kind.file} has damaged lines, which are left out: {numbers} "
+                f"({sealed.tell_why(next(iter(damaged.values())))})",
+                OryxWarning,
+                stacklevel=2,
+            )
+
+    def _lines(self, kind: type[R]) -> Iterator[tuple[int, bytes, R | Exception]]:
+        """Number and bytes of each line of a log, and what it says or why it cannot be read."""
         path = self.folder / kind.file
         if not path.exists():
             return
         with sealed.explain(path):
-            lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+            lines = path.read_bytes().split(b"\n")
         for number, line in enumerate(lines, 1):
+            if not line:
+                continue
             try:
-                values = json.loads(line)
-            except ValueError as error:
-                if number == len(lines):
-                    return
-                raise _bad_line(path, number, error) from error
-            try:
-                yield kind.from_json(sealed.unseal(values, path))
-            except (*sealed.DAMAGE, DocumentError) as error:
-                raise _bad_line(path, number, error) from error
+                row = kind.from_json(sealed.unseal(json.loads(line.decode()), path))
+            except (*sealed.DAMAGE, DocumentError, RecursionError) as error:
+                if number < len(lines):  # else no line's end follows: it was cut off
+                    yield number, line, error
+            else:
+                yield number, line, row
 
     def rewind(self, kind: type[Row], update: int) -> None:
-        """Drops the lines after `update`: training is about to write them again."""
-        kept = [row.to_json() for row in self.rows(kind) if row.update <= update]
-        lines = [json.dumps(sealed.seal(row)) + "\n" for row in kept]
-        files.write_text(self.folder / kind.file, "".join(lines))
+        """Drops the lines after `update`: training is about to write them again.
+
+        The others stay as they are, damaged ones too: they tell that something was there.
+        """
+        kept: list[bytes] = []
+        is_past = False
+        for _, line, row in self._lines(kind):
+            is_kept = not is_past if isinstance(row, Exception) else row.update <= update
+            is_past |= not is_kept
+            kept += [line + b"\n"] if is_kept else []
+        files.write_bytes(self.folder / kind.file, b"".join(kept))
 
     def write_replay(self, episodes: Sequence[replay.Episode]) -> None:
         """Replaces the recorded episodes."""
@@ -160,6 +230,10 @@ class Run:
 
     def save_checkpoint(self, found: Checkpoint) -> None:
         """Adds a checkpoint; policy files of another update are outdated by it and go."""
+        logs = [self.folder / kind.file for kind in (MetricRow, Evaluation)]
+        for path in filter(Path.exists, logs):  # a run that goes on from here has these lines
+            with files.explain(path):
+                files.sync(path)
         checkpoint.save(self.checkpoints, found)
         for path in map(self._policy_path, WEIGHTS):
             if path.exists() and not _is_of_update(path, found.update):
@@ -261,11 +335,6 @@ def _is_of_update(path: Path, update: int) -> bool:
         return artifact.read_origin(path).get("update") == update
     except OryxError:
         return False
-
-
-def _bad_line(path: Path, number: int, error: Exception) -> DocumentError:
-    why = f"line {number}: {sealed.tell_why(error)}"
-    return DocumentError(path, why, "delete that line to go on without it")
 
 
 def _complete(config: RunConfig) -> RunConfig:

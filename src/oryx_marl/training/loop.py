@@ -159,7 +159,7 @@ def train(
         run.save_checkpoint(checkpoint.Checkpoint(update, devices.fetch(state), extra))
 
     with _catch_interrupt() as interrupted:
-        if update == 0:
+        if not devices.from_first(resume and run.newest_update() is not None):
             save()
         while update < settings.updates:
             size = min(settings.log_every - update % settings.log_every, settings.updates - update)

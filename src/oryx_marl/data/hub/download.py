@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from oryx_marl import files, locks
 from oryx_marl.data import vault
 from oryx_marl.data._store import Store
 from oryx_marl.data.hub import archives as hub
@@ -44,11 +45,23 @@ def download(
     download; it stays where it is.
     """
     archive, wanted = hub.find(name)
+    with locks.hold(root / f".{archive.name}.download.lock", f"the download of {archive.name}"):
+        return _download(archive, wanted, name, root, revision, archive_file, watch)
+
+
+def _download(
+    archive: hub.Archive,
+    wanted: str | None,
+    name: str,
+    root: Path,
+    revision: str | None,
+    archive_file: Path | None,
+    watch: Watch,
+) -> Download:
     home = root / f"{archive.name}.vlt"
     if wanted and vault.is_vault(home / wanted):
         raise OryxError(f"{home / wanted} is there already; open it as {name}, or remove it")
-    records = _read_records(root)
-    known = records.get(archive.name, {})
+    known = _read_records(root).get(archive.name, {})
     place = root / ".downloads" / f"{archive.name}.zip"
     if archive_file is None:
         recorded = known.get("revision", hub.UNKNOWN)
@@ -63,7 +76,7 @@ def download(
         if archive_file is None:
             place.unlink(missing_ok=True)
     messages += [text for folder in folders for text in _compare_card(archive, folder)]
-    records[archive.name] = {
+    entry = {
         "url": archive.url(fetched.revision or hub.UNKNOWN),
         "revision": fetched.revision or known.get("revision") or hub.UNKNOWN,
         "sha256": fetched.sha256,
@@ -71,7 +84,7 @@ def download(
         "licence": archive.licence,
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
     }
-    _write_records(root, records)
+    _add_record(root, archive.name, entry)
     return Download(folders, messages)
 
 
@@ -119,11 +132,13 @@ def _place(file: Path, home: Path, wanted: str | None, messages: list[str]) -> l
         for name in sorted([wanted] if wanted else found):
             if not re.fullmatch(r"\w[\w.-]*", name):
                 raise OryxError(f"{file} has a dataset with the odd name '{name}'; it is refused")
-            if (home / name).exists():
-                messages.append(f"{home / name} was there already and stays as it is")
-                continue
-            home.mkdir(parents=True, exist_ok=True)
-            folders.append(found[name].rename(home / name))
+            with vault.lock(home / name):
+                if (home / name).exists():
+                    messages.append(f"{home / name} was there already and stays as it is")
+                    continue
+                files.sync_tree(found[name])
+                folders.append(found[name].rename(home / name))
+                files.sync(home)
         return folders
     finally:
         shutil.rmtree(unpacked, ignore_errors=True)
@@ -164,7 +179,8 @@ def _read_records(root: Path) -> dict[str, Any]:
     return records
 
 
-def _write_records(root: Path, records: dict[str, Any]) -> None:
-    partial = root / f"{RECORDS}.partial"
-    partial.write_text(json.dumps(records, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    partial.replace(root / RECORDS)
+def _add_record(root: Path, name: str, entry: dict[str, Any]) -> None:
+    """Beside the records of other archives, which other processes may be adding."""
+    with locks.hold(root / f".{RECORDS}.lock", f"{root / RECORDS}", wait=10.0):
+        records = {**_read_records(root), name: entry}
+        files.write_text(root / RECORDS, json.dumps(records, indent=2, sort_keys=True) + "\n")

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oryx_marl import renamed
+from oryx_marl import files, locks, renamed
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.errors import OryxError
 from oryx_marl.types import Spec
@@ -29,6 +29,7 @@ PARTIAL = ".partial"
 PROGRESS = "progress"
 EPISODES, TAILS = "episodes/", "tails/"
 """What the names of arrays in a segment begin with: whole episodes, or steps of unfinished ones."""
+ADVICE = "Nothing that was recorded before is lost: make space, then resume"
 
 Arrays = dict[str, np.ndarray]
 
@@ -106,11 +107,26 @@ class Recorder:
             total_return=before.total_return + float(returns.sum()),
             names=tuple(arrays),
         )
-        _write_segment(self._path(update), progress, arrays)
+        with self._lock():
+            newest = max(self._updates(), default=0)
+            if newest != before.update:
+                raise OryxError(
+                    f"update {update} cannot be recorded: another process has brought "
+                    f"{self._folder} to update {newest}, after {before.update} here; only one may "
+                    "record there"
+                )
+            _write_segment(self._path(update), progress, arrays)
         self._state = _State(progress, tails)
 
     def rewind(self, update: int) -> None:
         """Forgets what came after an update, as if it had not been recorded; 0 forgets all."""
+        with self._lock():
+            self._rewind(update)
+
+    def _lock(self) -> contextlib.AbstractContextManager[None]:
+        return locks.hold(self._folder / ".lock", f"the recording {self._folder}", ADVICE)
+
+    def _rewind(self, update: int) -> None:
         updates = self._updates()
         if update and update not in updates:
             raise OryxError(
@@ -125,7 +141,7 @@ class Recorder:
             for path in self._folder.glob(f"*{SUFFIX}{PARTIAL}"):
                 path.unlink()
             if later:
-                _sync(self._folder)
+                files.sync(self._folder)
         except OSError as error:
             raise OryxError(
                 f"the recording in {self._folder} could not be taken back to update {update}: "
@@ -262,19 +278,18 @@ def _write_segment(path: Path, progress: _Progress, arrays: Arrays) -> None:
     partial = path.with_name(path.name + PARTIAL)
     contents: dict[str, Any] = {PROGRESS: np.array(json.dumps(progress._asdict())), **arrays}
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        files.make_folder(path.parent)
         with partial.open("wb") as file:
             np.savez(file, **contents)
             file.flush()
             os.fsync(file.fileno())
-        partial.replace(path)
-        _sync(path.parent)
+        files.put_in_place(partial, path)
     except OSError as error:
         with contextlib.suppress(OSError):
             partial.unlink()
         raise OryxError(
             f"the steps up to update {progress.update} could not be written to {path}: {error}. "
-            "Nothing that was recorded before is lost: make space, then resume"
+            f"{ADVICE}"
         ) from error
 
 
@@ -323,12 +338,3 @@ def _damaged(path: Path, what: str) -> OryxError:
         f"the recorded segment {path} is damaged: {what}. Delete the folder {path.parent} and "
         "begin the recording again"
     )
-
-
-def _sync(folder: Path) -> None:
-    """Waits until the names of a folder's files are on the disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

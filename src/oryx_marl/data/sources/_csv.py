@@ -20,6 +20,7 @@ class CsvFile:
     """A CSV file; its blocks have numbers where they must be, and texts where anything may be."""
 
     metadata = None
+    seal = None
 
     def __init__(self, path: Path) -> None:
         self._path = path

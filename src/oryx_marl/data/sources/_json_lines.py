@@ -26,6 +26,7 @@ class JsonLinesFile:
     """One object per line; may be compressed, by its name."""
 
     metadata = None
+    seal = None
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -7,8 +7,9 @@ from typing import Any
 
 from oryx_marl.data.sources._columns import Columns, all_names
 from oryx_marl.data.sources._csv import BLOCK_BYTES
-from oryx_marl.data.sources._to_table import METADATA
+from oryx_marl.data.sources._to_table import METADATA, SEAL
 from oryx_marl.data.sources.base import require
+from oryx_marl.errors import OryxError
 
 
 class ParquetFile:
@@ -20,7 +21,11 @@ class ParquetFile:
             schema = file.schema_arrow
             self.names: list[str] = schema.names
             about = (schema.metadata or {}).get(METADATA)
+            seal = (file.metadata.metadata or {}).get(SEAL)
+        if about is None and seal is not None:
+            raise OryxError("it has checksums of ours, but what they belong to is gone: damaged")
         self.metadata: dict[str, Any] | None = None if about is None else json.loads(about)
+        self.seal: Any = None if seal is None else json.loads(seal)
 
     def batches(self, layouts: Sequence[Columns]) -> Iterator[Any]:
         """The columns of all layouts, a few MiB at a time."""

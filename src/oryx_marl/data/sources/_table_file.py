@@ -32,6 +32,11 @@ class TableFile(Protocol):
         """What our own export says about it."""
         ...
 
+    @property
+    def seal(self) -> Any:
+        """Checksums of our own export; None where there are none."""
+        ...
+
     def batches(self, layouts: Sequence[Columns]) -> Iterator[Any]:
         """Arrow tables of a few MiB, with the columns of all layouts: of a long table there is one,
         of a wide one each agent has its own."""

@@ -2,19 +2,21 @@
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from oryx_marl.data.dataset import Dataset, name_in_files
+from oryx_marl.data.sources._sealing import Digest, digested
 from oryx_marl.data.sources.base import require
 from oryx_marl.errors import OryxError
 from oryx_marl.types import Spec
 
 METADATA, DATA = "metadata.json", "main_data.hdf5"
-FORMAT = 1
+FORMAT = 2
+"""Format 1 had no checksums."""
 PER_STEP = ("rewards", "terminals", "truncations", "action_mask", "agent_mask", "state")
 """Arrays that our export keeps in `infos`."""
 
@@ -23,11 +25,10 @@ def write_folder(parts: Iterable[Dataset], path: Path) -> None:
     """A folder that Minari opens, and from which `read` makes the same dataset again."""
     h5py = require("h5py")
     path.mkdir(parents=True)
-    number, steps = 0, 0
+    number, steps, digest = 0, 0, Digest()
     first: Dataset | None = None
     with h5py.File(path / DATA, "w", track_order=True) as file:
-        for part in parts:
-            _require_writable(part)
+        for part in digested(_writable(parts), digest):
             first = first or part
             for episode in range(part.num_episodes):
                 _write_episode(file.create_group(f"episode_{number}"), part, episode, number)
@@ -35,7 +36,7 @@ def write_folder(parts: Iterable[Dataset], path: Path) -> None:
             steps += part.num_rows
     if first is None:
         raise OryxError("there is nothing to write: no part was given")
-    about = {
+    about: dict[str, Any] = {
         "total_episodes": number,
         "total_steps": steps,
         "data_format": "hdf5",
@@ -44,6 +45,7 @@ def write_folder(parts: Iterable[Dataset], path: Path) -> None:
         "minari_version": "0.5.3",
         **_describe(first),
     }
+    about["oryx_marl"]["seal"] = digest.seal(about["oryx_marl"])
     (path / METADATA).write_text(json.dumps(about), encoding="utf-8")
 
 
@@ -111,7 +113,11 @@ def _box(dtype: np.dtype, low: list[float], high: list[float]) -> dict[str, Any]
     return {"type": "Box", "dtype": dtype.name, "shape": [len(low)], "low": low, "high": high}
 
 
-def _require_writable(part: Dataset) -> None:
-    for name, array in part.arrays().items():
-        if array.dtype.kind not in "biuf":
-            raise OryxError(f"{name} are {array.dtype.name}, which Minari cannot hold")
+def _writable(parts: Iterable[Dataset]) -> Iterator[Dataset]:
+    """The same parts, or an error where Minari has no type for one."""
+    for part in parts:
+        for name, array in part.arrays().items():
+            if array.dtype.kind not in "biuf":
+                raise OryxError(f"{name} are {array.dtype.name}, which Minari cannot hold")
+        yield part
+        del part

@@ -12,6 +12,8 @@ from oryx_marl.data.subsample import in_parts
 
 METADATA = b"oryx_marl"
 """Key under which the table carries its Spec."""
+SEAL = b"oryx_marl_seal"
+"""Key of the file under which it carries its checksums, which are known only at its end."""
 SCALARS = {
     "reward": "rewards",
     "terminal": "terminals",
@@ -86,18 +88,19 @@ def _to_table(part: Dataset, episode: int) -> Any:
         others = np.arange(len(rows.lacking)) % rows.agents != 0
         state = np.repeat(part.state[:, None], rows.agents, axis=1)
         columns["state"] = rows.lists(state, rows.lacking | others)
-    return pa.table(columns).replace_schema_metadata({METADATA: _describe(part)})
+    about = json.dumps(describe(part)).encode()
+    return pa.table(columns).replace_schema_metadata({METADATA: about})
 
 
-def _describe(part: Dataset) -> bytes:
+def describe(part: Dataset) -> dict[str, Any]:
     """What the table tells about itself."""
-    about = {
+    return {
         "spec": part.spec.to_dict(),
         "origin": part.origin,
         "has_final_observations": part.final_observations is not None,
         "has_present": part.agent_mask is not None,
+        "sealed": True,
     }
-    return json.dumps(about).encode()
 
 
 def _to_lists(values: np.ndarray, widths: np.ndarray, lacking: np.ndarray | None) -> Any:

@@ -24,7 +24,7 @@ from types import ModuleType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import oryx_marl
-from oryx_marl import installation, registry, renamed
+from oryx_marl import files, installation, locks, registry, renamed
 from oryx_marl.data._derive import ActionKind
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.errors import OryxError, OryxWarning
@@ -207,21 +207,23 @@ def write(parts: Iterable[Dataset], path: Path, kind: str) -> Path:
     if kind not in names() or not hasattr(_load(kind), "write"):
         writers = [name for name in names() if hasattr(_load(name), "write")]
         raise OryxError(f"'{kind}' cannot be written; these can: {', '.join(writers)}")
-    if os.path.lexists(path):
-        raise OryxError(f"{path} is there already; remove it or choose another name")
-    partial = path.with_name(path.name + PARTIAL)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _remove(partial)
-        _load(kind).write(parts, partial)
-        partial.rename(path)
-    except OSError as error:
-        raise OryxError(
-            f"{path} could not be written: {error}. Is there space, and may you write?"
-        ) from error
-    finally:
-        with contextlib.suppress(OSError):
+    with locks.hold(locks.beside(path), f"the export {path}"):
+        if os.path.lexists(path):
+            raise OryxError(f"{path} is there already; remove it or choose another name")
+        partial = path.with_name(path.name + PARTIAL)
+        try:
             _remove(partial)
+            _load(kind).write(parts, partial)
+            files.sync_tree(partial) if partial.is_dir() else files.sync(partial)
+            partial.rename(path)
+            files.sync(path.parent)
+        except OSError as error:
+            raise OryxError(
+                f"{path} could not be written: {error}. Is there space, and may you write?"
+            ) from error
+        finally:
+            with contextlib.suppress(OSError):
+                _remove(partial)
     return path
 
 

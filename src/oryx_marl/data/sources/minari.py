@@ -19,6 +19,7 @@ import numpy as np
 from oryx_marl.data.dataset import Dataset, name_in_files
 from oryx_marl.data.sources import base
 from oryx_marl.data.sources._container import open_hdf5, walk_hdf5
+from oryx_marl.data.sources._sealing import checked
 from oryx_marl.data.sources._to_minari import (
     DATA,
     FORMAT,
@@ -48,6 +49,15 @@ def read(path: Path, name: str, options: Options) -> Iterator[Dataset]:
     """The episodes, in parts of some thousand steps."""
     folder = _folder(path)
     metadata = _read_metadata(folder)
+    ours = metadata.get("oryx_marl")
+    parts = _read_parts(folder, metadata, name)
+    if isinstance(ours, dict) and (ours.get("format") == FORMAT or "seal" in ours):
+        about = {key: value for key, value in ours.items() if key != "seal"}
+        parts = checked(parts, about, ours.get("seal"))
+    yield from parts
+
+
+def _read_parts(folder: Path, metadata: dict[str, Any], name: str) -> Iterator[Dataset]:
     with open_hdf5(folder / DATA) as file:
         count = len(file)
         if not count:
@@ -77,7 +87,7 @@ class _Ours:
     """Episodes that `write` stored."""
 
     def __init__(self, about: Mapping[str, Any]) -> None:
-        if about.get("format") != FORMAT:
+        if about.get("format") not in (1, FORMAT):
             raise OryxError(f"its format is {about.get('format')}, but {FORMAT} is known here")
         self.spec = Spec.from_dict(about["spec"])
         self.origin = dict(about["origin"])

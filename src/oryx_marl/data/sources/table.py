@@ -4,17 +4,21 @@ The rows of an episode stand together, in any order. A last step without actions
 after the end. Without a column of agents there is one agent, and one row per step.
 """
 
+import json
+import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.sources._columns import ColumnOptions, resolve
 from oryx_marl.data.sources._long import LongTable, read_long
+from oryx_marl.data.sources._sealing import Digest, checked, digested
 from oryx_marl.data.sources._table_file import CSV, PARQUET, has_suffix, open_table
-from oryx_marl.data.sources._to_table import to_tables
+from oryx_marl.data.sources._to_table import SEAL, describe, to_tables
 from oryx_marl.data.sources.base import require
-from oryx_marl.errors import OryxError
+from oryx_marl.errors import OryxError, OryxWarning
 
 
 @dataclass(frozen=True)
@@ -35,19 +39,35 @@ def read(path: Path, name: str, options: Options) -> Iterator[Dataset]:
     file = open_table(path)
     columns = resolve(file.names, options)
     table = LongTable(columns, lambda: file.batches([columns]), options.sort)
-    yield from read_long(table, name, options, file.metadata)
+    parts = read_long(table, name, options, file.metadata)
+    about = file.metadata
+    if about is not None and replace(options, time_limit=None) == Options():
+        if file.seal is not None:
+            parts = checked(parts, about, file.seal)
+        elif about.get("sealed"):
+            warnings.warn(
+                f"{path} has lost its checksums: another program has written it anew, so whether "
+                "it was altered is not known",
+                OryxWarning,
+                stacklevel=2,
+            )
+    yield from parts
 
 
 def write(parts: Iterable[Dataset], path: Path) -> None:
     """A Parquet file, from which `read` makes the same dataset again."""
     parquet = require("pyarrow.parquet")
     writer, episode = None, 0
+    digest, about = Digest(), dict[str, Any]()
     try:
-        for part in parts:
+        for part in digested(parts, digest):
+            about = about or describe(part)
             for table in to_tables(part, episode):
                 writer = writer or parquet.ParquetWriter(path, table.schema, compression="zstd")
                 writer.write_table(table)
             episode += part.num_episodes
+        if writer is not None:
+            writer.add_key_value_metadata({SEAL: json.dumps(digest.seal(about)).encode()})
     finally:
         if writer is not None:
             writer.close()
