@@ -42,7 +42,7 @@ def training_bar(total: int, console: Console, title: str = "training") -> Itera
         MofNCompleteColumn(),
         _Rate(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[losses]}", style="dim"),
+        TextColumn("{task.fields[losses]}", style="dim", markup=False),
     )
     with Progress(*columns, console=console) as progress:
         task = progress.add_task(f"{title}: compiling", total=total, losses="")
@@ -64,7 +64,8 @@ def counting(title: str, unit: str, console: Console) -> Iterator[Callable[[int]
             nonlocal printed
             if time.monotonic() - printed >= SECONDS_BETWEEN_LINES:
                 printed = time.monotonic()
-                console.print(f"{title}: {count:,} {unit}", highlight=False, soft_wrap=True)
+                line = f"{title}: {count:,} {unit}"
+                console.print(line, highlight=False, markup=False, soft_wrap=True)
 
         yield print_line
         return

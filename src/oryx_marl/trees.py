@@ -13,9 +13,13 @@ from oryx_marl.errors import OryxError
 
 def flatten(tree: Any) -> dict[str, np.ndarray]:
     """Every array of a pytree by its path."""
+    return {name: np.asarray(leaf) for name, leaf in _by_path(tree).items()}
+
+
+def _by_path(tree: Any) -> dict[str, Any]:
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     name = partial(jax.tree_util.keystr, simple=True, separator="/")
-    return {name(path): np.asarray(leaf) for path, leaf in leaves}
+    return {name(path): leaf for path, leaf in leaves}
 
 
 def unflatten(arrays: dict[str, np.ndarray], like: Any, path: Path) -> Any:
@@ -23,7 +27,7 @@ def unflatten(arrays: dict[str, np.ndarray], like: Any, path: Path) -> Any:
 
     Arrays that go by a name of version 0.1.0 are found too.
     """
-    expected = flatten(jax.tree.map(lambda leaf: np.empty(leaf.shape, leaf.dtype), like))
+    expected = _by_path(like)  # as shapes: those of a Spec that was altered can be of any size
     arrays = {
         name if name in expected else renamed.branch(name): array for name, array in arrays.items()
     }

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from oryx_marl import limits
 from oryx_marl.errors import OryxError
 
 if TYPE_CHECKING:  # JAX takes seconds to import, and lists and checks of data do without it
@@ -28,6 +29,9 @@ class ActionSpace:
     """Lower bounds of a box, one per dimension."""
     high: tuple[float, ...] = ()
     """Upper bounds of a box, one per dimension."""
+
+    def __post_init__(self) -> None:
+        limits.require("the action space", self.size, limits.ACTIONS, "actions")
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,11 @@ class Spec:
     shared_reward: bool = True
     environment_config: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Keyword arguments that build the environment again."""
+
+    def __post_init__(self) -> None:
+        limits.require("the Spec", len(self.agents), limits.AGENTS_LOGGED, "agents")
+        widest = max((*self.observation_sizes, self.state_size))
+        limits.require("the Spec", widest, limits.FEATURES, "features")
 
     @property
     def num_agents(self) -> int:
@@ -74,9 +83,29 @@ class Spec:
                     "action": ActionSpace(**{**action, **bounds}),
                 }
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise OryxError(f"this is not a valid spec: {error!r} in {dict(values)!r}") from error
+            spec._require_types()
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            told = repr(values)[: limits.TEXT]
+            raise OryxError(f"this is not a valid spec: {error!r} in {told}") from error
         return spec
+
+    def _require_types(self) -> None:
+        """Raises unless sizes are whole numbers and names are texts."""
+        sizes = (*self.observation_sizes, self.action.size, self.state_size)
+        if any(type(size) is not int or size < 0 for size in sizes):
+            raise ValueError("a size is no whole number")
+        if not all(isinstance(name, str) for name in (*self.agents, self.environment)):
+            raise ValueError("a name is no text")
+        if len(self.agents) != len(self.observation_sizes) or not self.agents:
+            raise ValueError(
+                f"{len(self.agents)} agents have {len(self.observation_sizes)} observation_sizes"
+            )
+        if self.action.kind not in ("discrete", "box"):
+            raise ValueError(f"action kind {self.action.kind!r}")
+        if not isinstance(self.environment_config, Mapping):
+            raise ValueError("environment_config is no table")
+        if not isinstance(self.episode_limit, int | None):
+            raise ValueError("episode_limit is no whole number")
 
     def misfits(self, other: "Spec") -> list[str]:
         """Why a policy made for this Spec cannot act under `other`; empty if it can."""

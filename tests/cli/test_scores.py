@@ -2,8 +2,7 @@
 
 import math
 
-from rich.console import Console
-
+from oryx_marl.cli.console import PlainConsole
 from oryx_marl.cli.scores import interval, make_table, per_seed
 from oryx_marl.runs.documents import Score
 
@@ -27,7 +26,8 @@ def test_a_table_of_ways_of_acting() -> None:
     near = {"[near]": Score(1.0, 0.9, 1.0, (1.0, 0.9))}
     whole = Score(0.5, 0.25, 0.75, (0.4, 0.6), (), near, worst, length)
     scores = {("sampled",): whole, ("0.25",): Score(0.75, 0.5, 1.0, (0.7, 0.8))}
-    console = Console(width=300)
+    console = PlainConsole()
+    console.width = 300
     with console.capture() as shown:
         console.print(make_table(("acting",), scores, "return"))
     lines = [line for line in shown.get().splitlines() if "sampled" in line or "0.25 " in line]

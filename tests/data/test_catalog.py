@@ -1,11 +1,12 @@
 """Datasets that are there are found by name or folder and opened; no other room is needed."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
 from oryx_marl.data import catalog, vault
-from oryx_marl.errors import OryxError
+from oryx_marl.errors import OryxError, OryxWarning
 
 EMBEDDED = sorted(path for path in catalog.EMBEDDED.glob("*.vlt/*") if vault.is_vault(path))
 
@@ -40,8 +41,27 @@ def test_found_by_name_and_by_folder(depot, monkeypatch):
 def test_a_name_of_the_package_means_its_own_data(tmp_path):
     name = "tmaze/planner-expert"
     shutil.copytree(catalog.find(name), tmp_path / "tmaze.vlt" / "planner-expert")
-    assert catalog.find(name, tmp_path).is_relative_to(catalog.EMBEDDED)
+    with pytest.warns(OryxWarning, match=r"in the package, not the one in .*tmaze.vlt"):
+        assert catalog.find(name, tmp_path).is_relative_to(catalog.EMBEDDED)
     assert {e.where for e in catalog.names(tmp_path) if e.name == name} == {"embedded"}
+
+
+def test_a_folder_here_does_not_stand_for_a_dataset_of_the_package(tmp_path, monkeypatch):
+    name = "tmaze/planner-expert"
+    shutil.copytree(catalog.find(name), tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    with pytest.warns(OryxWarning, match=r"not the one in \./tmaze/planner-expert; to open"):
+        assert catalog.find(name).is_relative_to(catalog.EMBEDDED)
+    for own in (f"./{name}", Path(name), str(tmp_path / name)):
+        assert catalog.find(own).resolve() == tmp_path / name
+
+
+@pytest.mark.parametrize("name", ["a/b.partial", "a/[b]", "a/b\x1b[31m", "a/b\0", "a/b\n", "a b/c"])
+def test_names_that_no_dataset_can_have(depot, name):
+    with pytest.raises(OryxError, match="is no name for a dataset"):
+        catalog.new_folder(name, depot)
+    with pytest.raises(OryxError, match="there is no dataset"):
+        catalog.open(name, depot)
 
 
 @pytest.mark.parametrize("name", ["depot/none", "none", "../depot/one", "/", "", "a/b/c"])

@@ -1,10 +1,9 @@
 """The record of a cell: what was run, the command that runs it again, and its scores."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-from oryx_marl import files
+from oryx_marl import files, reading
 from oryx_marl.errors import OryxError
 from oryx_marl.runs import sealed
 
@@ -54,7 +53,6 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
 def read_json(path: Path, advice: str) -> dict[str, Any]:
     """What `write_json` wrote, or what was written before it had checksums."""
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        return sealed.require_object(sealed.unseal(values, path))
+        return sealed.require_object(sealed.unseal(reading.read_json(path), path))
     except (*sealed.DAMAGE, sealed.DocumentError) as error:
         raise OryxError(f"{path} is damaged ({sealed.tell_why(error)}); {advice}") from error

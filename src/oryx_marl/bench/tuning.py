@@ -148,7 +148,7 @@ def read(path: Path) -> dict[str, Chosen]:
     try:
         found = read_json(path, again)["chosen"]
         return {name: Chosen(each["settings"], each["tried"]) for name, each in found.items()}
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise OryxError(f"{path} is damaged ({error!r}); {again}") from error
 
 

@@ -7,11 +7,25 @@ from typing import Annotated, Any, TypeAlias, get_args
 
 import tyro
 from rich.console import Console
+from rich.text import Text
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
-console = Console()
+from oryx_marl import texts
+
+
+class PlainConsole(Console):
+    """Shows texts as they are: names out of files are neither markup nor escape sequences."""
+
+    def __init__(self, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, markup=False, emoji=False)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(texts.plain(text), **options)
+
+
+console = PlainConsole()
 """For results."""
-errors = Console(stderr=True)
+errors = PlainConsole(stderr=True)
 """For progress, warnings and errors."""
 NONE = "unset"
 """How the default None of a flag is shown."""

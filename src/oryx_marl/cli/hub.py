@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
+from oryx_marl import texts
 from oryx_marl.cli.console import DatasetRoot, console, default_is, errors, print_json, say
 from oryx_marl.data import catalog
 from oryx_marl.data.hub import archives as hub
@@ -114,8 +115,9 @@ def _to_value(name: str, text: str) -> Any:
 @contextmanager
 def _bar(name: str) -> Iterator[Watch]:
     """Bytes on terminals, nothing elsewhere."""
-    columns = ("{task.description}", BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    named = TextColumn("{task.description}", markup=False)
+    columns = (named, BarColumn(), DownloadColumn(), TimeRemainingColumn())
     hidden = not errors.is_terminal
     with Progress(*columns, console=errors, transient=True, disable=hidden) as progress:
-        task = progress.add_task(name, total=None)
+        task = progress.add_task(texts.plain(name), total=None)
         yield lambda have, total: progress.update(task, completed=have, total=total)

@@ -1,21 +1,35 @@
 """The command line: `oryx demo | train | eval | data | bench | report`."""
 
+import io
 import os
 import sys
+import tempfile
+import traceback
 import warnings
 from pathlib import Path
 from typing import Any
 
 import oryx_marl
-from oryx_marl import registry, renamed
+from oryx_marl import limits, registry, renamed, texts
 from oryx_marl.cli.commands import make_app, require_known
 from oryx_marl.cli.console import FLAGS, OPTIONAL, errors
 from oryx_marl.errors import OryxError, OryxWarning, StoppedError, UnknownNameError
 
 PLUGIN = "--plugin"
+ALLOW_LARGE = "--allow-large"
+DEBUG = "--debug"
+UNEXPECTED = 70
+"""Exit code of an error that is the program's own: EX_SOFTWARE of sysexits.h."""
+NO_MEMORY = (
+    "there is not enough memory. Give smaller settings (batch_size, seeds, envs), close other "
+    "programs, or use a machine with more; what was saved is kept"
+)
 DESCRIPTION = (
     "Learn coordinated multi-agent policies from logged data. With any command, --plugin FILE adds "
-    "the algorithm, environment, data source or recipes of a Python file; it can be repeated."
+    "the algorithm, environment, data source or recipes of a Python file; it can be repeated. "
+    "--allow-large lifts the limits on what files may ask for, --debug shows the stack of an "
+    "unexpected error. Exit codes: 1 it failed, 2 asked for wrongly, 70 an error of the program, "
+    "130 stopped."
 )
 _format_other = warnings.formatwarning
 INTERRUPTED = (
@@ -62,7 +76,7 @@ def _format_warning(
 ) -> str:
     """Warnings for people without the place in the code; all others as ever."""
     if issubclass(category, OryxWarning):
-        return f"warning: {message}\n"
+        return f"warning: {texts.plain(str(message))}\n"
     return _format_other(message, category, filename, lineno, line)
 
 
@@ -76,7 +90,12 @@ def main(arguments: list[str] | None = None) -> None:
     """Runs a command; errors for people end with one message and a non-zero exit code."""
     sys.unraisablehook = _hush
     warnings.formatwarning = _format_warning
+    _write_any_letter()
     given = sys.argv[1:] if arguments is None else arguments
+    is_debugged = DEBUG in given
+    if ALLOW_LARGE in given:
+        limits.lift()
+    given = [word for word in given if word not in (DEBUG, ALLOW_LARGE)]
     if given == ["--version"]:
         print(oryx_marl.__version__)  # noqa: T201
         return
@@ -98,9 +117,46 @@ def main(arguments: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except (OryxError, OSError) as error:
-        errors.print("error:", style="bold red", end=" ")
-        errors.print(str(error), highlight=False, markup=False, soft_wrap=True)
+        _tell_error(str(error))
         sys.exit(2 if isinstance(error, UnknownNameError) else code)
+    except MemoryError:
+        if is_debugged:
+            raise
+        _tell_error(NO_MEMORY)
+        sys.exit(1)
+    except Exception as error:
+        if is_debugged:
+            raise
+        _tell_error(_explain_unexpected(error))
+        sys.exit(UNEXPECTED)
+
+
+def _tell_error(message: str) -> None:
+    errors.print("error:", style="bold red", end=" ")
+    errors.print(message, highlight=False, soft_wrap=True)
+
+
+def _explain_unexpected(error: Exception) -> str:
+    """One sentence; the stack, which whoever repairs it needs, is put into a file."""
+    what = f"{type(error).__name__}: {texts.first_line(error)}"
+    stack = "".join(traceback.format_exception(error))
+    try:
+        handle, path = tempfile.mkstemp(prefix="oryx-error-", suffix=".txt")
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(f"oryx-marl {oryx_marl.__version__}\n{stack}")
+    except OSError:
+        return f"something unexpected happened ({what}); say {DEBUG} to see where"
+    return (
+        f"something unexpected happened ({what}). What was saved is kept. Where it happened is "
+        f"written in {path}; please report it with that file"
+    )
+
+
+def _write_any_letter() -> None:
+    """Streams that cannot write a letter, such as those of ASCII, write its number instead."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def read(words: list[str]) -> Any:

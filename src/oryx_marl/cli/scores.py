@@ -3,9 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.markup import escape
 from rich.table import Table
-from rich.text import Text
 
 from oryx_marl.runs.documents import Score
 
@@ -34,9 +32,9 @@ def make_table(heads: Sequence[str], scores: Mapping[Any, Score], metric: str) -
     rows = {key: _by_column(score, metric) for key, score in scores.items()}
     columns = list(dict.fromkeys(name for row in rows.values() for name in row))
     caption = "in brackets: 95% interval over seeds"
-    table = Table(*heads, *map(escape, columns), "per seed", caption=caption)
+    table = Table(*heads, *columns, "per seed", caption=caption)
     for key, row in rows.items():
-        cells = [Text(row.get(name, "")) for name in columns]
+        cells = [row.get(name, "") for name in columns]
         table.add_row(*key, *cells, per_seed(scores[key].per_seed))
     return table
 

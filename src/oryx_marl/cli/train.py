@@ -8,7 +8,6 @@ from typing import Any
 
 import tyro
 from rich.table import Table
-from rich.text import Text
 
 from oryx_marl import api, experiment, recipes, registry, resuming
 from oryx_marl import config as configs
@@ -57,7 +56,7 @@ def _show_scores(summary: Summary) -> None:
 
 def _show_held_out(found: HeldOut) -> None:
     """How well the actions of episodes that were held out are predicted."""
-    heads = ("", "policy \\[95% over seeds]", "marginal-action baseline")
+    heads = ("", "policy [95% over seeds]", "marginal-action baseline")
     table = Table(*heads, title=found.counted)
     scores = {
         "log_likelihood": found.log_likelihood,
@@ -65,7 +64,7 @@ def _show_held_out(found: HeldOut) -> None:
     }
     for name, score in scores.items():
         told = "none: it is not drawn" if score is None else interval(score, decimals=3)
-        table.add_row(glossary.name(name), Text(told), f"{found.baseline[name]:.3f}")
+        table.add_row(glossary.name(name), told, f"{found.baseline[name]:.3f}")
     console.print(table)
     if found.verdict is not None:
         say(found.verdict)

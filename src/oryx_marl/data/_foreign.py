@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from oryx_marl import limits
 from oryx_marl.data._derive import Arrays, Derivation, EpisodeBorders, per_agent
 from oryx_marl.data._store import Store
 from oryx_marl.data.dataset import Dataset
@@ -18,8 +19,6 @@ NAMES = {
     "infos.present": "agent_mask",
 }
 """OG-MARL's names, and ours."""
-MOST_COMPRESSED = 10_000
-"""How much smaller a vault can be than what it holds."""
 FLAGS_AT_ONCE = 2**22
 """Flags of agents that are read at a time."""
 ORIGIN = {"source": "a flashbax vault without a Spec"}
@@ -56,11 +55,8 @@ class ForeignVault:
         """Raises where a damaged vault claims to hold far more than its files can."""
         row = sum(self._read(key, 0, 1).nbytes for key in self._leaves)
         stored = self._store.num_bytes()
-        if row * self.rows > MOST_COMPRESSED * stored + 2**20:
-            raise OryxError(
-                f"the vault '{name}' claims {self.rows:,} rows of {row:,} bytes, but its files "
-                f"have {stored:,} bytes"
-            )
+        what = f"the vault '{name}' of {self.rows:,} rows"
+        limits.require_held(what, row * self.rows, stored, limits.MOST_TIMES_STORED)
 
     def read(self, start: int, stop: int) -> Arrays:
         """Rows of all arrays that mean something here."""

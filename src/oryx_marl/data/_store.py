@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import tensorstore as ts
 
+from oryx_marl import limits
 from oryx_marl.data.dataset import ArrayInfo, to_bytes
 
 BLOCK_ROWS = 65_536
@@ -102,12 +104,14 @@ class Store:
             self._opened[name] = self._open(
                 name, stored, dtype, metadata={"chunks": chunks}, open=True
             )
+            _require_chunks(name, self._opened[name])
         return np.asarray(self._opened[name][0, start : shape[0]].read().result())
 
     def read_unknown(self, name: str, stop: int, start: int = 0) -> np.ndarray:
         """Rows of an array of which only the name is known."""
         if name not in self._opened:
             self._opened[name] = self._open(name, None, None, open=True)
+            _require_chunks(name, self._opened[name])
         array = self._opened[name]
         if array.rank < 2 or array.shape[0] != 1 or array.shape[1] < stop:
             raise ValueError(f"array {name} has shape {array.shape}, not (1, {stop} or more, ...)")
@@ -201,6 +205,16 @@ def choose_block_rows(arrays: Iterable[ArrayInfo]) -> int:
     row_bytes = sum(array.row_bytes for array in arrays)
     fitting = max(1, BLOCK_BYTES // max(1, row_bytes))
     return min(BLOCK_ROWS, 1 << (fitting.bit_length() - 1))
+
+
+def _require_chunks(name: str, array: Any) -> None:
+    """Raises if a chunk, or a row, of an array is larger than may be decoded at once."""
+    itemsize = array.dtype.numpy_dtype.itemsize
+    chunk = math.prod(array.chunk_layout.read_chunk.shape) * itemsize
+    limits.require(f"a chunk of array {name}", chunk, limits.CHUNK_BYTES)
+    limits.require(
+        f"a row of array {name}", math.prod(array.shape[2:]) * itemsize, limits.CHUNK_BYTES
+    )
 
 
 def to_dtype(name: str) -> np.dtype:

@@ -9,6 +9,7 @@ A vault appears under its name only when it is complete. What cannot be trusted 
 import contextlib
 import hashlib
 import json
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,9 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from oryx_marl import files, locks, renamed
+from oryx_marl import files, limits, locks, reading, renamed, texts
 from oryx_marl.data._foreign import read_foreign
-from oryx_marl.data._store import MOST_ROWS, GrowingArray, Store, choose_block_rows, hash_rows
+from oryx_marl.data._store import (
+    MOST_ROWS,
+    GrowingArray,
+    Store,
+    choose_block_rows,
+    hash_rows,
+    to_dtype,
+)
 from oryx_marl.data.dataset import ArrayInfo, Dataset, name_in_files
 from oryx_marl.data.view import View, chunk_rows, chunks
 from oryx_marl.errors import OryxError
@@ -329,7 +337,7 @@ def read_document(folder: Path) -> dict[str, Any]:
     if not is_vault(folder):
         raise OryxError(f"{folder} is not a dataset: it has no {METADATA}")
     with explained(folder, METADATA):
-        document = json.loads((folder / METADATA).read_text(encoding="utf-8"))
+        document = reading.read_json(folder / METADATA)
         if not isinstance(document, dict):
             raise damaged(folder, f"{METADATA} holds no table")
         return document
@@ -353,7 +361,27 @@ def check_entry(folder: Path, document: Any, store: Store) -> Any:
             "was it appended to with another program?",
         )
     arrays = {renamed.branch(name): known for name, known in entry["arrays"].items()}
-    return {**entry, "arrays": arrays}
+    entry = {**entry, "arrays": arrays}
+    _require_plausible(folder, entry, store)
+    return entry
+
+
+def _require_plausible(folder: Path, entry: dict[str, Any], store: Store) -> None:
+    """Raises where the description claims more rows than it has hashes, or the files can hold."""
+    claimed = 0
+    for name, known in entry["arrays"].items():
+        shape, block_rows = known["shape"], entry["block_rows"]
+        sizes = (*shape, block_rows, *known["chunks"])
+        if not all(type(size) is int and size >= 0 for size in sizes):
+            raise damaged(folder, f"{name} has the shape {shape}")
+        if block_rows < 1 or len(known["sha256"]) != -(-shape[0] // block_rows):
+            hashes = len(known["sha256"])
+            raise damaged(folder, f"{name} has {shape[0]:,} rows, but {hashes:,} hashes")
+        if name in SHARED_NAMES and shape[0] != entry["rows"]:
+            raise damaged(folder, f"{name} has {shape[0]:,} rows, not {entry['rows']:,}")
+        claimed += math.prod(shape) * to_dtype(known["dtype"]).itemsize
+    what = f"the dataset in {folder}"
+    limits.require_held(what, claimed, store.num_bytes(), limits.MOST_TIMES_STORED)
 
 
 def _read_checked(folder: Path, entry: Any, store: Store) -> Dataset:
@@ -395,7 +423,8 @@ def explained(folder: Path, part: str = "its description") -> Iterator[None]:
     except OryxError:
         raise
     except Exception as error:
-        raise damaged(folder, f"{part} cannot be read: {_first_line(error)}") from error
+        why = texts.first_line(error)
+        raise damaged(folder, f"{part} cannot be read: {why}") from error
 
 
 def damaged(folder: Path, what: str) -> OryxError:

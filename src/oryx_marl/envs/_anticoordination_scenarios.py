@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from oryx_marl import limits
 from oryx_marl.errors import OryxError
 
 LENGTHS = (60, 500)
@@ -21,5 +22,7 @@ def find_scenario(name: str) -> dict[str, Any] | None:
 
 def check_config(length: int) -> None:
     """Raises unless there are such games."""
+    limits.require_whole("anticoordination", length=length)
+    limits.require("anticoordination", length, limits.EPISODE_STEPS, "steps")
     if length < 1:
         raise OryxError(f"anticoordination: length must be at least 1, got {length}")

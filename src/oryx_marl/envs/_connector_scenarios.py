@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from oryx_marl import limits
 from oryx_marl.errors import OryxError
 
 SIZES = ((5, 3), (7, 5), (10, 10), (15, 23), (18, 30), (22, 40), (25, 50))
@@ -26,6 +27,9 @@ def find_scenario(name: str) -> dict[str, Any] | None:
 
 def check_config(grid_size: int, num_agents: int, observation_mode: str) -> None:
     """Raises unless there are such boards."""
+    limits.require_whole("connector", grid_size=grid_size, num_agents=num_agents)
+    limits.require("connector's board", grid_size**2, limits.BOARD_CELLS, "cells")
+    limits.require("connector", num_agents, limits.AGENTS, "agents")
     if num_agents < 1:
         raise OryxError(f"connector: num_agents must be at least 1, got {num_agents}")
     # Heads and first moves are placed pair by pair, at random: up to here there is always room.

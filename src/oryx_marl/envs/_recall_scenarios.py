@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from oryx_marl import limits
 from oryx_marl.errors import OryxError
 
 DELAYS = (60,)
@@ -26,5 +27,7 @@ def find_scenario(name: str) -> dict[str, Any] | None:
 
 def check_config(delay: int) -> None:
     """Raises unless there are such tasks."""
+    limits.require_whole("recall", delay=delay)
+    limits.require("recall", delay, limits.EPISODE_STEPS, "steps")
     if delay < 1:
         raise OryxError(f"recall: delay must be at least 1, got {delay}")

@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from oryx_marl import limits
 from oryx_marl.errors import OryxError
 
 SIZES = (5, 10, 20, 30)
@@ -21,5 +22,7 @@ def find_scenario(name: str) -> dict[str, Any] | None:
 
 def check_config(num_units: int) -> None:
     """Raises unless there are such fights."""
+    limits.require_whole("smax", num_units=num_units)
+    limits.require("smax", num_units, limits.AGENTS, "units")
     if num_units < 1:
         raise OryxError(f"smax: num_units must be at least 1, got {num_units}")

@@ -144,8 +144,17 @@ def make_named(name: str) -> Env | HostEnv:
 
 def _build(family: str, config: Mapping[str, Any]) -> Env | HostEnv:
     """What a family makes; a PettingZoo environment of a plug-in becomes a HostEnv."""
-    factory = partial(registry.load("envs", family).make, **config)
-    made = factory()
+    module = registry.load("envs", family)
+    if not all(isinstance(name, str) for name in config):
+        raise OryxError(f"the settings of {family} must have names, got {list(config)!r:.100}")
+    factory = partial(module.make, **config)
+    try:
+        made = factory()
+    except (TypeError, ValueError) as error:
+        # Settings out of a file can have any name and value; without any, it is the code's fault.
+        if not config:
+            raise
+        raise OryxError(f"{family} cannot be made with {dict(config)!r:.200}: {error}") from error
     if not hasattr(made, "possible_agents"):
         return made
     from oryx_marl.envs.adapters.accept import as_env  # which needs this file

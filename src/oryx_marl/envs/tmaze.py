@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Int8
 
+from oryx_marl import limits
 from oryx_marl.envs import _tmaze_render
 from oryx_marl.errors import OryxError
 from oryx_marl.types import ActionSpace, Observation, Spec, Step
@@ -278,6 +279,10 @@ def _occupied(
 
 
 def _check_config(length: int, width: int, time_limit: int, observation_mode: str) -> None:
+    limits.require_whole("tmaze", length=length, width=width, time_limit=time_limit)
+    cells = (length + 3) * (width + 2 * ARM + 2)
+    limits.require("tmaze's board", cells, limits.BOARD_CELLS, "cells")
+    limits.require("tmaze", time_limit, limits.EPISODE_STEPS, "steps")
     if length < 1:
         raise OryxError(f"tmaze: length must be at least 1, got {length}")
     if width < NUM_AGENTS:

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from oryx_marl import config as configs
-from oryx_marl import files, registry, renamed
+from oryx_marl import files, reading, registry, renamed, texts
 from oryx_marl.algorithms._making import make_algorithm
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.errors import OryxError
@@ -88,7 +88,7 @@ def load(path: Path) -> PolicyArtifact:
         origin = dict(about["origin"])
         is_old = "format_version" not in about
         seeds = (int(origin.get("seed", 0)),) if is_old else tuple(map(int, about["seeds"]))
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise OryxError(f"the policy file {path} is damaged: {error!r}") from error
     if is_old:
         arrays = {name: array[None] for name, array in arrays.items()}
@@ -114,12 +114,14 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any], str]:
     if not path.is_file():
         raise OryxError(f"there is no policy file {path}")
     try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        about = json.loads(str(arrays.pop(ABOUT)))
+        arrays = reading.load_npz(path)
+        about = reading.parse_json(str(arrays.pop(ABOUT)))
         version = int(about.get("format_version", 1))
+    except OryxError:
+        raise
     except Exception as error:  # damaged files make the libraries raise nearly anything
-        raise OryxError(f"the policy file {path} is damaged: {error}") from error
+        why = texts.first_line(error)
+        raise OryxError(f"the policy file {path} is damaged: {why}") from error
     if version > FORMAT_VERSION:  # before the hash: a newer one may be made otherwise
         raise OryxError(
             f"the policy file {path} was written by a newer oryx-marl (format {version}; this one "

@@ -10,8 +10,9 @@ written (every array carries its SHA-256).
 import hashlib
 import json
 import logging
+import math
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
-from oryx_marl import files
+from oryx_marl import files, limits, reading
 from oryx_marl.errors import OryxError
 from oryx_marl.trees import flatten, unflatten
 
@@ -164,7 +165,7 @@ def read(folder: Path, parts: tuple[str, ...] = (), update: int | None = None) -
     chosen = found[-1] if update is None else update
     path = _place(folder, chosen)
     try:
-        notes = json.loads((path / "notes.json").read_text())
+        notes = reading.read_json(path / "notes.json")
         if notes.pop("seal") != _seal(notes):
             raise ValueError("notes.json was altered")
         marks = {
@@ -173,16 +174,32 @@ def read(folder: Path, parts: tuple[str, ...] = (), update: int | None = None) -
             if not parts or name.split("/")[0] in parts
         }
         with _quiet(), _orbax() as reader:
+            _require_plausible(reader, path, marks)
             wanted = ocp.args.PyTreeRestore(item=dict.fromkeys(marks, 0), partial_restore=True)
             arrays = reader.restore((path / "state").absolute(), args=wanted)
         damaged = [n for n, mark in marks.items() if _fingerprint(arrays[n]) != mark]
         if damaged:
             raise ValueError(f"array {damaged[0]} was altered")
+    except limits.LimitError:
+        raise
     except Exception as error:  # orbax and tensorstore raise whatever their parsers raise
         earlier = [str(u) for u in found if u != chosen]
         hint = f"delete it to continue from update {earlier[-1]}" if earlier else "train again"
         raise OryxError(f"checkpoint {path} is damaged ({_first_line(error)}): {hint}") from error
     return Checkpoint(notes["update"], arrays, notes["extra"])
+
+
+def _require_plausible(reader: ocp.Checkpointer, path: Path, names: Iterable[str]) -> None:
+    """Raises where arrays claim far more than the files can hold, before memory is taken."""
+    state = (path / "state").absolute()
+    stored: Any = reader.metadata(state)
+    stored = getattr(stored, "item_metadata", stored)
+    claimed = 0
+    for name in names:
+        array = stored[name]
+        claimed += math.prod(array.shape) * np.dtype(array.dtype).itemsize
+    held = sum(file.stat().st_size for file in state.rglob("*") if file.is_file())
+    limits.require_held(str(path), claimed, held, limits.MOST_TIMES_STORED)
 
 
 def _fingerprint(array: Any) -> str:

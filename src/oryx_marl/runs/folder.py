@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from oryx_marl import config as configs
-from oryx_marl import files, locks, registry
+from oryx_marl import files, locks, reading, registry
 from oryx_marl.algorithms._making import make_algorithm
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.errors import OryxError, OryxWarning, UnknownNameError
@@ -139,7 +139,7 @@ class Run:
         """A document of the run, checked."""
         path = self.folder / kind.file
         with sealed.explain(path):
-            values = json.loads(path.read_text(encoding="utf-8"))
+            values = reading.read_json(path)
             if kind.is_sealed:
                 values = sealed.unseal(values, path)
             elif not self._is_noted(kind.file, values):
@@ -196,8 +196,8 @@ class Run:
             if not line:
                 continue
             try:
-                row = kind.from_json(sealed.unseal(json.loads(line.decode()), path))
-            except (*sealed.DAMAGE, DocumentError, RecursionError) as error:
+                row = kind.from_json(sealed.unseal(reading.parse_json(line), path))
+            except (*sealed.DAMAGE, DocumentError) as error:
                 if number < len(lines):  # else no line's end follows: it was cut off
                     yield number, line, error
             else:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import UInt8
 
-from oryx_marl import files
+from oryx_marl import files, reading
 from oryx_marl.runs import sealed
 
 FILE = "replay.npz"
@@ -58,20 +57,17 @@ def _hash(captions: str, frames: dict[str, np.ndarray]) -> str:
 def read(path: Path) -> tuple[Episode, ...]:
     """The recorded episodes."""
     with sealed.explain(path):
-        try:
-            return _read(path)
-        except zipfile.BadZipFile as error:
-            raise ValueError(str(error)) from error
+        return _read(path)
 
 
 def _read(path: Path) -> tuple[Episode, ...]:
     episodes = []
-    with np.load(path, allow_pickle=False) as arrays:
+    with reading.open_npz(path) as arrays:
         text = str(arrays["captions"].reshape(-1)[0])
-        captions = json.loads(text)
+        captions = reading.parse_json(text)
         pictures = {f"frames_{place}": arrays[f"frames_{place}"] for place in range(len(captions))}
         if "seal" in arrays:  # not of version 0.1.0
-            seal = sealed.unseal(json.loads(str(arrays["seal"])), path)
+            seal = sealed.unseal(reading.parse_json(str(arrays["seal"])), path)
             if seal["content"] != _hash(text, pictures):
                 raise ValueError("its checksum differs, so it was altered")
         for place, caption in enumerate(captions):

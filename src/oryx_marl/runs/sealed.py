@@ -19,7 +19,17 @@ FORMAT_VERSION = 1
 """Documents of version 0.1.0 of the package have neither version nor checksum."""
 VERSION, CHECKSUM = "format_version", "checksum"
 """Keys that are added to a document; `version` in config.json is that of the package."""
-DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OSError)
+DAMAGE = (
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    IndexError,
+    OSError,
+    OverflowError,  # of a number such as 1e999 that must be whole
+    RecursionError,
+    MemoryError,
+)
 """What reading a file of the wrong form raises."""
 
 

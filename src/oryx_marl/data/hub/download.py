@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from oryx_marl import files, locks
+from oryx_marl import files, locks, reading
 from oryx_marl.data import vault
 from oryx_marl.data._store import Store
 from oryx_marl.data.hub import archives as hub
@@ -171,10 +171,10 @@ def _read_records(root: Path) -> dict[str, Any]:
     if not file.exists():
         return {}
     try:
-        records = json.loads(file.read_text(encoding="utf-8"))
+        records = reading.read_json(file)
     except ValueError:
         records = None
-    if not isinstance(records, dict):
+    if not isinstance(records, dict) or not all(isinstance(r, dict) for r in records.values()):
         raise OryxError(f"{file} is damaged; repair it, or remove it to forget what was downloaded")
     return records
 

@@ -4,6 +4,7 @@ import hashlib
 import http.client
 import json
 import re
+import shutil
 import time
 import urllib.error
 import urllib.request
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import oryx_marl
+from oryx_marl import reading, texts
 from oryx_marl.errors import OryxError
 
 TIMEOUT = 30.0
@@ -117,6 +119,11 @@ def fetch(
             raise OryxError(_explain_status(url, error)) from error
         except LOST as error:
             reason = str(getattr(error, "reason", error)) or type(error).__name__
+        except ValueError as error:  # an address or a header that makes no sense
+            raise OryxError(
+                f"{url} cannot be read: the server's answer makes no sense "
+                f"({texts.first_line(error)}); try again later"
+            ) from error
         failures = 0 if _size(partial) > before else failures + 1
         if failures >= ATTEMPTS or (failures and not before):
             raise OryxError(_explain_loss(url, reason, before, advice))
@@ -153,7 +160,7 @@ def _continue(
     except urllib.error.HTTPError as error:
         if error.code == 416 and have:  # there is nothing after what is here
             error.close()
-            size = re.fullmatch(r"bytes \*/(\d+)", error.headers.get("Content-Range", ""))
+            size = re.fullmatch(r"bytes \*/(\d{1,18})", error.headers.get("Content-Range", ""))
             if size and int(size[1]) == have:
                 return state, True
             partial.unlink()
@@ -161,30 +168,45 @@ def _continue(
         raise
     with answer:
         if answer.status == 206:
-            place = re.fullmatch(r"bytes (\d+)-\d+/(\d+)", answer.headers.get("Content-Range", ""))
-            if place is None or int(place[1]) != have:
+            place = re.fullmatch(
+                r"bytes (\d{1,18})-\d{1,18}/(\d{1,18})", answer.headers.get("Content-Range", "")
+            )
+            if place is None or int(place[1]) != have or int(place[2]) < have:
                 partial.unlink()
                 return _State(state.url), False
             total: int | None = int(place[2])
         else:
             have = 0
-            length = answer.headers.get("Content-Length")
-            total = int(length) if length else None
+            total = _read_length(answer.headers.get("Content-Length"))
             state = _learn(state, [*redirects.seen, answer.headers])
             notes.write_text(json.dumps(state._asdict()), encoding="utf-8")
         if most is not None and (total or 0) > most:
             raise OryxError(f"{url} has {total:,} bytes, but {most:,} are expected")
-        with partial.open("ab" if have else "wb") as file:
-            have += _copy(answer, file, have, most if total is None else total, watch)
+        free = shutil.disk_usage(partial.parent).free
+        if total is not None and total - have > free:
+            room = f"but the disk of {partial} has {free:,} free"
+            raise OryxError(f"{url} has {total:,} bytes, {room}")
+        limit = (free if most is None else most) if total is None else total
+        try:
+            with partial.open("ab" if have else "wb") as file:
+                have += _copy(answer, file, have, limit, watch)
+        except OryxError:  # what is here is not what was announced
+            partial.unlink()
+            raise
     return state, have == total if total is not None else True
 
 
-def _copy(answer: Any, file: IO[bytes], have: int, total: int | None, watch: Watch) -> int:
+def _read_length(text: str | None) -> int | None:
+    """The bytes that are announced; None where nothing that makes sense is."""
+    return int(text) if text and re.fullmatch(r"[0-9]{1,18}", text) else None
+
+
+def _copy(answer: Any, file: IO[bytes], have: int, total: int, watch: Watch) -> int:
     """What arrives, as far as it arrives; never more than was announced or is expected."""
     got = 0
     while piece := answer.read(PIECE):
         got += len(piece)
-        if total is not None and have + got > total:
+        if have + got > total:
             raise OryxError(f"the server sends more than the {total:,} bytes that are expected")
         file.write(piece)
         watch(have + got, total)
@@ -195,18 +217,29 @@ def _learn(state: _State, answers: list[Message]) -> _State:
     """What the hub and the server behind it say of the file."""
     hub = answers[0]
     linked = (hub.get("X-Linked-Etag") or "").strip('"')
+    return _checked(
+        _State(state.url, hub.get("X-Repo-Commit"), answers[-1].get("ETag"), linked or None)
+    )
+
+
+def _checked(state: _State) -> _State:
+    """Without what is no revision, mark or hash: they go into addresses and headers."""
+
+    def fitting(pattern: str, text: Any) -> str | None:
+        return text if isinstance(text, str) and re.fullmatch(pattern, text, re.ASCII) else None
+
     return _State(
         url=state.url,
-        revision=hub.get("X-Repo-Commit"),
-        etag=answers[-1].get("ETag"),
-        sha256=linked if re.fullmatch("[0-9a-f]{64}", linked) else None,
+        revision=fitting(r"\w[\w.-]{0,99}", state.revision),
+        etag=fitting(r'(W/)?"?[!#-~]{1,500}"?', state.etag),
+        sha256=fitting("[0-9a-f]{64}", state.sha256),
     )
 
 
 def _read_state(notes: Path, partial: Path, url: str) -> _State:
     """What was noted beside a file that was begun; otherwise it is begun anew."""
     try:
-        state = _State(**json.loads(notes.read_text(encoding="utf-8")))
+        state = _checked(_State(**reading.read_json(notes)))
         if partial.exists() and state.url == url:
             return state
     except (OSError, ValueError, TypeError):

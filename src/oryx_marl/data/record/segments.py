@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oryx_marl import files, locks, renamed
+from oryx_marl import files, locks, reading, renamed
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.errors import OryxError
+from oryx_marl.limits import LimitError
 from oryx_marl.types import Spec
 
 NEEDED = ("observations", "actions", "rewards", "terminals", "truncations", "final_observations")
@@ -300,7 +301,7 @@ def _read_state(path: Path) -> _State:
 
 def _read_lengths(path: Path) -> np.ndarray:
     """Steps of a segment's episodes; whether the rest of it can be trusted is not looked at."""
-    with _damage_told(path), np.load(path, allow_pickle=False) as segment:
+    with _damage_told(path), reading.open_npz(path) as segment:
         return np.diff(
             segment[f"{EPISODES}episode_starts"], append=segment[f"{EPISODES}rewards"].shape[0]
         )
@@ -310,13 +311,14 @@ def _read_segment(path: Path, prefix: str) -> tuple[_Progress, Arrays]:
     """What a segment says, and its arrays of a prefix, after all of it was checked."""
     with _damage_told(path):
         with zipfile.ZipFile(path) as archive:
+            reading.npz_entries(archive, path)  # refuses what unpacks to far more than is there
             altered = archive.testzip()  # reads everything and compares checksums
         if altered is not None:
             raise ValueError(f"{altered} was altered")
-        with np.load(path, allow_pickle=False) as segment:
-            about = json.loads(str(segment[PROGRESS]))
+        with reading.open_npz(path) as segment:
+            about = reading.parse_json(str(segment[PROGRESS]))
             progress = _Progress(**{**about, "names": tuple(about["names"])})
-            if sorted(segment.files) != sorted([PROGRESS, *progress.names]):
+            if sorted(segment) != sorted([PROGRESS, *progress.names]):
                 raise ValueError("it has other arrays than it should")
             if path.name != f"{progress.update}{SUFFIX}":
                 raise ValueError(f"it is the segment of update {progress.update}")
@@ -329,6 +331,8 @@ def _read_segment(path: Path, prefix: str) -> tuple[_Progress, Arrays]:
 def _damage_told(path: Path) -> Iterator[None]:
     try:
         yield
+    except LimitError:
+        raise
     except Exception as error:  # damaged files make the libraries raise nearly anything
         raise _damaged(path, str(error) or type(error).__name__) from error
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from oryx_marl import limits
 from oryx_marl.data.sources._columns import VECTORS, Columns, all_names, parse_lists, refuse_words
 from oryx_marl.data.sources.base import require
 from oryx_marl.errors import OryxError
@@ -12,6 +13,8 @@ BLOCK_BYTES = 2**22
 """Of a table that are read at a time."""
 EMPTY = ["", "NA", "null", "None"]
 """Cells that count as empty. NaN is a number that is wrong, and stays one."""
+COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".br", ".xz")
+"""Ends of names by which a file is unpacked while it is read."""
 KINDS = ("ids", "numbers", "lists", "words")
 """What a single column of actions can be, the narrowest first."""
 
@@ -24,6 +27,7 @@ class CsvFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        _require_unpacked(path)
         with _open(path, []) as reader:
             self.names: list[str] = list(reader.schema.names)
 
@@ -72,14 +76,28 @@ def _open(path: Path, columns: list[str], types: dict[str, Any] | None = None) -
     return csv.open_csv(path, read, csv.ParseOptions(delimiter=_find_delimiter(path)), convert)
 
 
+def _require_unpacked(path: Path) -> None:
+    """Raises if a compressed file unpacks to far more than it has."""
+    pa = require("pyarrow")
+    if path.suffix.lower() in COMPRESSED:
+        size, held = 0, path.stat().st_size
+        with pa.input_stream(str(path), compression="detect") as stream:
+            while block := stream.read(2**20):
+                size += len(block)
+                limits.require_held("unpacked it", size, held)
+
+
 def _find_delimiter(path: Path) -> str:
     """What stands most often in the first line."""
     pa = require("pyarrow")
     with pa.input_stream(str(path), compression="detect") as stream:
-        line = stream.read(2**16).decode("utf-8", errors="replace").partition("\n")[0]
+        start = stream.read(BLOCK_BYTES)
+    line = start.decode("utf-8", errors="replace").partition("\n")[0]
     if not line.strip():
         raise OryxError("its first line is empty, but must name the columns")
-    return max(",;\t|", key=line.count)
+    delimiter = max(",;\t|", key=line.count)
+    limits.require("its first line", line.count(delimiter) + 1, limits.COLUMNS, "columns")
+    return delimiter
 
 
 def _guess(path: Path, name: str) -> int:

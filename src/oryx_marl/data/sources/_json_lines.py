@@ -10,14 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from oryx_marl import limits, reading
 from oryx_marl.data.sources._columns import Columns, all_names
 from oryx_marl.data.sources._csv import BLOCK_BYTES
 from oryx_marl.data.sources.base import require
 from oryx_marl.errors import OryxError
 
 MOST_COLUMNS = 10_000
-LONGEST_LINE = 2**26
-"""Bytes; beyond, the file is rather one document than one object per line."""
 DEEPEST = 8
 """Objects within objects that are followed."""
 
@@ -65,8 +64,8 @@ def begins_with_object(path: Path) -> bool:
     """Whether the first line is an object of its own."""
     try:
         _, line = next(_lines(path), (0, b""))
-        return isinstance(json.loads(line), dict)
-    except (OryxError, OSError, ValueError, RecursionError):
+        return isinstance(reading.parse_json(line, is_strict=False), dict)
+    except (OryxError, OSError, ValueError):
         return False
 
 
@@ -88,14 +87,14 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """The lines that are not empty, with their numbers."""
     pa = require("pyarrow")
     number, rest = 0, b""
+    size, held = 0, path.stat().st_size
     with pa.input_stream(str(path), compression="detect") as stream:
         while block := stream.read(2**20):
             *lines, rest = (rest + block).split(b"\n")
-            if len(rest) > LONGEST_LINE:
-                raise OryxError(
-                    f"line {number + len(lines) + 1} has more than {LONGEST_LINE:,} bytes; there "
-                    "must be one object per line"
-                )
+            size += len(block)
+            limits.require_held("unpacked it", size, held)
+            # Beyond, the file is rather one document than one object per line.
+            limits.require(f"line {number + len(lines) + 1}", len(rest), limits.LINE_BYTES)
             for line in lines:
                 number += 1
                 if line.strip():
@@ -107,8 +106,8 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 def _parse(line: bytes, number: int) -> dict[str, Any]:
     """The flat object of a line."""
     try:
-        found = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        found = reading.parse_json(line, is_strict=False)
+    except ValueError as error:
         raise OryxError(f"line {number} is no JSON: {error}") from error
     if not isinstance(found, dict):
         raise OryxError(

@@ -1,15 +1,18 @@
 """Parquet files as a stream of Arrow tables."""
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from oryx_marl import limits, reading
 from oryx_marl.data.sources._columns import Columns, all_names
 from oryx_marl.data.sources._csv import BLOCK_BYTES
 from oryx_marl.data.sources._to_table import METADATA, SEAL
 from oryx_marl.data.sources.base import require
 from oryx_marl.errors import OryxError
+
+MOST_TIMES = 1_000
+"""Times its own size that a table may have: values that repeat are stored once."""
 
 
 class ParquetFile:
@@ -18,21 +21,21 @@ class ParquetFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         with self._open() as file:
+            _require_plausible(file.metadata, path.stat().st_size)
             schema = file.schema_arrow
             self.names: list[str] = schema.names
             about = (schema.metadata or {}).get(METADATA)
             seal = (file.metadata.metadata or {}).get(SEAL)
         if about is None and seal is not None:
             raise OryxError("it has checksums of ours, but what they belong to is gone: damaged")
-        self.metadata: dict[str, Any] | None = None if about is None else json.loads(about)
-        self.seal: Any = None if seal is None else json.loads(seal)
+        self.metadata: dict[str, Any] | None = None if about is None else _parse(about)
+        self.seal: Any = None if seal is None else _parse(seal)
 
     def batches(self, layouts: Sequence[Columns]) -> Iterator[Any]:
         """The columns of all layouts, a few MiB at a time."""
         pa = require("pyarrow")
         with self._open() as file:
-            groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
-            size = sum(group.total_byte_size for group in groups) / max(file.metadata.num_rows, 1)
+            size = sum(map(_claimed, _groups(file.metadata))) / max(file.metadata.num_rows, 1)
             rows = int(min(max(BLOCK_BYTES / max(size, 1), 64), 65_536))
             for batch in file.iter_batches(rows, columns=all_names(layouts), use_threads=False):
                 yield _with_plain_texts(pa.Table.from_batches([batch]))
@@ -41,6 +44,29 @@ class ParquetFile:
         return require("pyarrow.parquet").ParquetFile(
             self._path, buffer_size=2**20, pre_buffer=False
         )
+
+
+def _groups(metadata: Any) -> list[Any]:
+    return [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+
+
+def _require_plausible(metadata: Any, held: int) -> None:
+    """Raises where a file of so many bytes claims far more: runs of one value take hardly any."""
+    limits.require("the file", metadata.num_columns, limits.COLUMNS, "columns")
+    limits.require_held("the file", sum(map(_claimed, _groups(metadata))), held, MOST_TIMES)
+
+
+def _claimed(group: Any) -> int:
+    """Bytes of a group of rows once it is read: four for each value."""
+    values = sum(group.column(index).num_values for index in range(group.num_columns))
+    return max(4 * values, group.total_byte_size)
+
+
+def _parse(about: bytes) -> dict[str, Any]:
+    found = reading.parse_json(about)
+    if not isinstance(found, dict):
+        raise OryxError("what it says about itself is no table")
+    return found
 
 
 def _with_plain_texts(table: Any) -> Any:

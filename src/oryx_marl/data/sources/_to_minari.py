@@ -1,5 +1,6 @@
 """A Dataset as one of Minari's folders; `minari.py` says how they look."""
 
+import io
 import json
 import math
 from collections.abc import Iterable, Iterator
@@ -27,13 +28,16 @@ def write_folder(parts: Iterable[Dataset], path: Path) -> None:
     path.mkdir(parents=True)
     number, steps, digest = 0, 0, Digest()
     first: Dataset | None = None
-    with h5py.File(path / DATA, "w", track_order=True) as file:
-        for part in digested(_writable(parts), digest):
-            first = first or part
-            for episode in range(part.num_episodes):
-                _write_episode(file.create_group(f"episode_{number}"), part, episode, number)
-                number += 1
-            steps += part.num_rows
+    with _Target(path / DATA) as target:
+        with h5py.File(target, "w", track_order=True) as file:
+            for part in digested(_writable(parts), digest):
+                first = first or part
+                for episode in range(part.num_episodes):
+                    _write_episode(file.create_group(f"episode_{number}"), part, episode, number)
+                    target.raise_failure()
+                    number += 1
+                steps += part.num_rows
+        target.raise_failure()
     if first is None:
         raise OryxError("there is nothing to write: no part was given")
     about: dict[str, Any] = {
@@ -47,6 +51,60 @@ def write_folder(parts: Iterable[Dataset], path: Path) -> None:
     }
     about["oryx_marl"]["seal"] = digest.seal(about["oryx_marl"])
     (path / METADATA).write_text(json.dumps(about), encoding="utf-8")
+
+
+class _Target(io.RawIOBase):
+    """A file that a full disk does not break: what cannot be written is kept until it is closed.
+
+    HDF5 crashes the process where its own writes fail, as late as when it is closed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w+b", buffering=0)
+        self._failure: OSError | None = None
+
+    def raise_failure(self) -> None:
+        """Raises if something could not be written."""
+        if self._failure is not None:
+            raise self._failure
+
+    def write(self, content: Any) -> int:
+        view = memoryview(content).cast("B")
+        place = self._file.tell()
+        try:
+            written = 0
+            while written < len(view) and self._failure is None:
+                written += self._file.write(view[written:]) or 0
+        except OSError as error:
+            self._failure = error
+        self._file.seek(place + len(view))
+        return len(view)
+
+    def readinto(self, target: Any) -> int:
+        view = memoryview(target).cast("B")
+        found = self._file.readinto(view) or 0
+        view[found:] = bytes(len(view) - found)  # of what could not be written
+        return len(view)
+
+    def seek(self, place: int, whence: int = 0) -> int:
+        return self._file.seek(place, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def truncate(self, size: int | None = None) -> int:
+        try:
+            return self._file.truncate(size)
+        except OSError as error:
+            self._failure = error
+            return size or 0
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 def agent_keys(spec: Spec) -> list[str]:

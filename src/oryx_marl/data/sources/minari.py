@@ -7,7 +7,6 @@ Minari has one reward and one end for all agents. Where each has its own, and fo
 and state, which it does not know, our export uses `infos`, one entry per action.
 """
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,9 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oryx_marl import reading
 from oryx_marl.data.dataset import Dataset, name_in_files
 from oryx_marl.data.sources import base
-from oryx_marl.data.sources._container import open_hdf5, walk_hdf5
+from oryx_marl.data.sources._container import open_hdf5
 from oryx_marl.data.sources._sealing import checked
 from oryx_marl.data.sources._to_minari import (
     DATA,
@@ -60,17 +60,19 @@ def read(path: Path, name: str, options: Options) -> Iterator[Dataset]:
 def _read_parts(folder: Path, metadata: dict[str, Any], name: str) -> Iterator[Dataset]:
     with open_hdf5(folder / DATA) as file:
         count = len(file)
+        there = set(file.names())
         if not count:
             raise OryxError("it has no episode")
         ours = metadata.get("oryx_marl")
-        reader = _Ours(ours) if isinstance(ours, dict) else _Theirs(metadata, file)
+        reader: _Ours | _Theirs | None = _Ours(ours) if isinstance(ours, dict) else None
         held: list[dict[str, np.ndarray]] = []
         rows = 0
         for number in range(count):
-            if f"episode_{number}" not in file:
+            if f"episode_{number}" not in there:
                 raise OryxError(f"episode_{number} is missing among its {count} episodes")
-            arrays = dict(walk_hdf5(file[f"episode_{number}"], f"episode_{number}/"))
-            arrays = {key.split("/", 1)[1]: _read(value) for key, value in arrays.items()}
+            stored = file.arrays(f"episode_{number}")
+            arrays = {key.split("/", 1)[1]: _read(value) for key, value in stored.items()}
+            reader = reader or _Theirs(metadata, _has_shared_rewards(arrays))
             held.append(reader.episode(arrays, f"episode {number}"))
             rows += len(held[-1]["rewards"])
             if rows >= PART_ROWS or number == count - 1:
@@ -111,7 +113,7 @@ class _Ours:
 class _Theirs:
     """Episodes that Minari recorded."""
 
-    def __init__(self, metadata: Mapping[str, Any], file: Any) -> None:
+    def __init__(self, metadata: Mapping[str, Any], has_shared_rewards: bool) -> None:
         seen = _space(metadata, "observation_space")
         acted = _space(metadata, "action_space")
         self._is_single = seen["type"] != "Dict" and acted["type"] != "Dict"
@@ -142,7 +144,7 @@ class _Theirs:
             agents=agents,
             observation_sizes=tuple(entry.size for entry in self._seen),
             action=widest,
-            shared_reward=_has_shared_rewards(file),
+            shared_reward=has_shared_rewards,
         )
         self.origin: dict[str, Any] = {"minari_id": str(metadata.get("dataset_id", ""))}
 
@@ -293,9 +295,8 @@ def _spread(values: np.ndarray, step: tuple[int, int], where: str) -> np.ndarray
     return np.broadcast_to(values[:, None] if values.ndim == 1 else values, step).copy()
 
 
-def _has_shared_rewards(file: Any) -> bool:
-    rewards = file["episode_0"].get("rewards")
-    return rewards is None or len(rewards.shape) == 1
+def _has_shared_rewards(episode: Mapping[str, np.ndarray]) -> bool:
+    return "rewards" not in episode or episode["rewards"].ndim == 1
 
 
 def _read(entry: Any) -> np.ndarray:
@@ -314,14 +315,14 @@ def _space(metadata: Mapping[str, Any], key: str) -> dict[str, Any]:
     """A space as Minari describes it."""
     if not isinstance(metadata.get(key), str):
         raise OryxError(f"its {METADATA} has no {key}")
-    space = json.loads(metadata[key])
+    space = reading.parse_json(metadata[key])
     if not isinstance(space, dict):
         raise OryxError(f"the {key} in its {METADATA} is not a space")
     return space
 
 
 def _read_metadata(folder: Path) -> dict[str, Any]:
-    metadata = json.loads((folder / METADATA).read_text(encoding="utf-8"))
+    metadata = reading.read_json(folder / METADATA)
     if not isinstance(metadata, dict):
         raise OryxError(f"its {METADATA} holds no table")
     if metadata.get("data_format", "hdf5") != "hdf5":
