@@ -28,6 +28,10 @@ class Hub:
     """Where files are redirected to, if not to the storage."""
     status: int | None = None
     has_ranges: bool = True
+    length: str | None = None
+    """Content-Length of the storage, if not the true one; '' for none."""
+    content_range: str | None = None
+    """Content-Range of the storage, if not the true one."""
     requests: list[tuple[str, str | None]] = field(default_factory=list)
     """Path and Range of each request."""
     url: str = ""
@@ -93,12 +97,15 @@ def _send(handler: http.server.BaseHTTPRequestHandler, hub: Hub, content: bytes)
             handler.end_headers()
             return
         handler.send_response(206)
-        handler.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+        true = f"bytes {start}-{len(content) - 1}/{len(content)}"
+        handler.send_header("Content-Range", hub.content_range or true)
     else:
         handler.send_response(200)
     if mark:
         handler.send_header("ETag", mark)
-    handler.send_header("Content-Length", str(len(content) - start))
+    length = str(len(content) - start) if hub.length is None else hub.length
+    if length:
+        handler.send_header("Content-Length", length)
     handler.end_headers()
     end = start + hub.break_after.pop(0) if hub.break_after else len(content)
     handler.wfile.write(content[start:end])

@@ -37,6 +37,19 @@ def test_round_trip_and_newest_wins(tmp_path: Path) -> None:
     assert restore(tmp_path / "c", TREE, update=10).update == 10
 
 
+def test_arrays_that_claim_far_more_than_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path / "c", Checkpoint(1, {"a": jnp.zeros(300_000)}, {}))
+    assert restore(tmp_path / "c", {"a": jnp.zeros(300_000)}).update == 1
+    monkeypatch.setattr("oryx_marl.limits.LEAST_BYTES", 1_000)
+    monkeypatch.setattr("oryx_marl.limits.MOST_TIMES_STORED", 20)
+    with pytest.raises(OryxError, match=r"claims 1,200,000 bytes, but only .* --allow-large"):
+        restore(tmp_path / "c", {"a": jnp.zeros(300_000)})
+    monkeypatch.setenv("ORYX_ALLOW_LARGE", "1")
+    assert restore(tmp_path / "c", {"a": jnp.zeros(300_000)}).update == 1
+
+
 def test_missing_and_misfitting(tmp_path: Path) -> None:
     with pytest.raises(OryxError, match="no checkpoint"):
         restore(tmp_path, TREE)

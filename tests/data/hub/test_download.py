@@ -211,6 +211,50 @@ def test_redirects_to_files_are_not_followed(hub, tmp_path):
         download(NAME, tmp_path)
 
 
+@pytest.mark.parametrize(
+    "location", ["http://[::1", "https://\x00", "//", "http://a b/", "x" * 9000]
+)
+def test_redirects_to_nowhere_are_told(hub, tmp_path, location):
+    hub.location = location
+    with pytest.raises(OryxError):
+        download(NAME, tmp_path)
+    hub.location = None
+    assert len(download(NAME, tmp_path).folders) == 2
+
+
+@pytest.mark.parametrize("length", ["-5", "many", "1" * 30, "9" * 18, "", "7", "0x10", "1_0"])
+def test_odd_lengths_are_told_and_the_next_try_works(hub, tmp_path, length):
+    hub.length = length
+    try:
+        download(NAME, tmp_path)
+    except OryxError:  # or it is read to its end, where nothing sensible was announced
+        hub.length = None
+        download(NAME, tmp_path)
+    assert catalog.open(f"{NAME}/Expert", tmp_path).num_rows == 120
+    assert list((tmp_path / ".downloads").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "content_range", ["bytes 0-5/x", "bytes 100-5/50", "bytes 100-200/" + "9" * 5000, "items 1"]
+)
+def test_odd_ranges_are_begun_anew(hub, archive, tmp_path, content_range):
+    hub.break_after, hub.content_range = [100], content_range
+    hub.has_ranges = True
+    try:
+        download(NAME, tmp_path)
+    except OryxError:
+        hub.content_range = None
+        download(NAME, tmp_path)
+    assert catalog.open(f"{NAME}/Expert", tmp_path).num_rows == 120
+
+
+@pytest.mark.parametrize("mark", ['"a\r\n b"', '"' + "x" * 900 + '"', "\xff"])
+def test_odd_marks_are_not_sent_back(hub, tmp_path, mark):
+    """One that was folded over two lines made every later command fail, too."""
+    hub.etag, hub.commit, hub.break_after = mark, None, [100]
+    assert len(download(NAME, tmp_path).folders) == 2
+
+
 def test_https_never_leads_to_http():
     request = fetch.urllib.request.Request("https://hub/file")
     with pytest.raises(OryxError, match="not safe"):

@@ -4,6 +4,7 @@ import io
 import stat
 import struct
 import tarfile
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -123,6 +124,47 @@ def test_too_many_entries_are_refused(tmp_path, monkeypatch):
     for make in (make_zip, make_tar):
         with pytest.raises(OryxError, match="has 4 entries, more than the 3"):
             unpack(make(tmp_path / "a", many), tmp_path / "out")
+
+
+def test_long_headers_are_not_read(tmp_path):
+    """One of 1.5 MB took 1.6 GB."""
+    archive = tmp_path / "a"
+    for kind in (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME):
+        with tarfile.open(archive, "w:gz") as file:
+            info = tarfile.TarInfo("header")
+            info.type, info.size = kind, 10**8
+            file.addfile(info, io.BytesIO(bytes(10**8)))
+        tracemalloc.start()
+        with pytest.raises(OryxError, match="a header of the archive has 100,000,000 bytes"):
+            unpack(archive, tmp_path / "out")
+        assert tracemalloc.get_traced_memory()[1] < 10**7
+        tracemalloc.stop()
+        assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("make", [make_zip, make_tar])
+@pytest.mark.parametrize("depth", [100, 1_500])
+def test_deep_folders_are_refused(make, depth, tmp_path):
+    """1,500 ended in a traceback, and could not be removed."""
+    archive = make(tmp_path / "a", {"x/" * depth + "y": b"", "z": b"1"})
+    with pytest.raises(OryxError, match="folders within each other"):
+        unpack(archive, tmp_path / "out")
+    assert everything(tmp_path) == {str(archive)}
+
+
+def test_junk_is_told(tmp_path):
+    honest = make_zip(tmp_path / "b", FILES).read_bytes()
+    junk = [b"", b"PK", b"PK\x05\x06" + b"\xff" * 18, honest[-22:], b"junk" * 99 + honest[-40:]]
+    junk += [honest[: len(honest) // 2], b"\x1f\x8b" + bytes(99), b"BZh9" + bytes(99), bytes(10240)]
+    for content in junk:
+        (tmp_path / "a").write_bytes(content)
+        try:
+            unpack(tmp_path / "a", tmp_path / "out")
+        except OryxError:
+            assert not (tmp_path / "out").exists()
+        else:  # nothing is in it
+            assert everything(tmp_path / "out") == set()
+            (tmp_path / "out").rmdir()
 
 
 def test_more_bytes_than_announced(tmp_path):
