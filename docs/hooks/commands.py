@@ -16,11 +16,14 @@ INTRODUCTION = """# Command line
 Generated from `oryx ... --help` of the installed version.
 
 With any command, `--plugin FILE` adds the algorithm, environment, importer or recipes of a Python
-file ([Plug-ins](../extend/index.md)); it can be repeated. `oryx --version` prints the version.
-Flags that switch something on, such as `--x`, have a `--no-x`.
+file ([Plug-ins](../extend/index.md)); it can be repeated. `--allow-large` lifts the
+[limits](untrusted.md#limits) on what files may ask for, `--debug` shows the stack of an unexpected
+error. `oryx --version` prints the version. Flags that switch something on, such as `--x`, have a
+`--no-x`.
 
 Exit codes: 0 done; 1 an error while working, whose message says what to do; 2 wrong arguments or
-values; 130 stopped with Ctrl-C, with everything saved.
+values; 70 an error of the program, whose stack is in the file that the message names; 130 stopped
+with Ctrl-C, with everything saved.
 """
 
 
