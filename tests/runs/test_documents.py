@@ -280,3 +280,30 @@ def test_a_folder_whose_config_is_gone_is_not_begun_anew(tmp_path: Path) -> None
     for resume in (True, False):
         with pytest.raises(OryxError, match=r"whose config\.json is gone"):
             Run(tmp_path).begin(config, resume)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("replay.npz", b""),
+        ("replay.npz", b"PK\x05\x06" + bytes(18)),
+        ("config.json", b"[" * 100_000),
+        ("config.json", b"\xff\xfe\x00"),
+        ("config.json", b'{"format_version": 1, "format_version": 1}'),
+    ],
+)
+def test_odd_bytes_are_told(name: str, content: bytes, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    run = Run(tmp_path)
+    readers = {
+        "replay.npz": run.read_replay,
+        "config.json": lambda: run.read(RunConfig),
+    }
+    with pytest.raises(OryxError, match=name):
+        readers[name]()
+
+
+def test_odd_bytes_in_a_log_are_told(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_bytes(b'{"update": 1e999}\n\xff\xfe\n')
+    with pytest.warns(OryxWarning, match=r"metrics\.jsonl has damaged lines.*: 1, 2 "):
+        assert list(Run(tmp_path).rows(MetricRow)) == []
