@@ -12,8 +12,15 @@ from pathlib import Path
 NAMES = ("kill", "crashpoints", "mutate", "archives", "disk", "writers")
 COUNTS = {"kill": 110, "crashpoints": 10**6, "mutate": 5_200, "disk": 10**6, "writers": 50}
 """How much is tried where nothing else is asked for."""
-SMALL = {"kill": 2, "crashpoints": 12, "mutate": 60, "archives": 10**6, "disk": 3, "writers": 2}
+SMALL = {"kill": 2, "crashpoints": 10, "mutate": 60, "archives": 5, "disk": 2, "writers": 2}
 """How much of it belongs to `make test`."""
+SMALL_ONLY = {
+    "kill": "train",
+    "crashpoints": "import,resume from 0",
+    "disk": "import,page",
+    "writers": "import",
+}
+"""Of which jobs, as each needs an unbroken one to compare with."""
 
 
 def main() -> None:
@@ -26,7 +33,8 @@ def main() -> None:
     told = []
     for name in NAMES if "all" in asked.names else asked.names:
         count = asked.count or (SMALL if asked.small else COUNTS).get(name, 10**6)
-        found = Campaign(name, asked.seed, count, asked.minutes, work / name, only=asked.only)
+        only = asked.only or (SMALL_ONLY.get(name, "") if asked.small else "")
+        found = Campaign(name, asked.seed, count, asked.minutes, work / name, only=only)
         module = importlib.import_module(f"tests.campaigns.{name}")
         module.campaign(found)
         told.append(found.to_json())
@@ -40,11 +48,13 @@ def main() -> None:
 
 def _read() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.campaigns", description=__doc__)
-    parser.add_argument("names", nargs="+", choices=(*NAMES, "all"), metavar="NAME", help=f"{NAMES}")
+    parser.add_argument(
+        "names", nargs="+", choices=(*NAMES, "all"), metavar="NAME", help=f"{NAMES}"
+    )
     parser.add_argument("--seed", type=int, default=0, help="another seed, other trials")
     parser.add_argument("--count", type=int, help="how much to try, of each campaign")
     parser.add_argument("--minutes", type=float, default=60.0, help="most, of each campaign")
-    parser.add_argument("--only", default="", help="part of the names of what is tried")
+    parser.add_argument("--only", default="", help="parts of names, between commas")
     parser.add_argument("--small", action="store_true", help="as much as belongs to `make test`")
     parser.add_argument("--out", type=Path, help="JSON file for counts and failures")
     parser.add_argument("--folder", type=Path, help="where to work; a temporary one if not told")

@@ -54,7 +54,7 @@ JOBS = (FROM_ZERO, *jobs.JOBS)
 def campaign(found: Campaign) -> None:
     """Records each job once and opens every state in between; `count` is the most for each job."""
     for job in JOBS:
-        if found.only in job.name and not found.is_over():
+        if found.wants(job.name) and not found.is_over():
             _enumerate(found, job)
 
 
@@ -213,13 +213,15 @@ def _kill_from_python(
     counted = fork(lambda send: (_hook(whole, None, send), job.start(whole)), log)
     events = sum(1 for _ in counted.messages(LONGEST))
     found.counts["events of Python"] += events
-    wanted = sorted(found.random(job.name, "events").sample(range(events), min(events, _most(found))))
+    wanted = sorted(
+        found.random(job.name, "events").sample(range(events), min(events, _most(found)))
+    )
     for number in wanted:
         if found.is_over():
             return
         jobs.copy(prepared, whole)
         child: Child = fork(lambda send, n=number: (_hook(whole, n, send), job.start(whole)), log)
-        last = [message for message in child.messages(LONGEST)]
+        last = list(child.messages(LONGEST))
         found.counts["killed at events of Python"] += 1
         outcome = run(lambda: (job.resume(whole), job.digest(whole))[1], log, LONGEST)
         last_event = str(last[-1]) if last else ""

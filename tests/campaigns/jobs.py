@@ -7,15 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from oryx_marl.runs.documents import RunConfig
-from oryx_marl.runs.folder import Run
 from tests.campaigns import results
 from tests.campaigns.lab import command
 from tests.campaigns.results import Digest
 
-SIZE = "--batch-size 2 --sequence-length 2 --linear-width 4 --recurrent-width 4 --seeds 1".split()
-SCORES = "--episodes 2 --episodes-while-training 2 --replays 1".split()
-TIMES = "--log-every 1 --evaluate-every 2 --checkpoint-every 2".split()
+from oryx_marl.runs.documents import RunConfig
+from oryx_marl.runs.folder import Run
+
+SIZE = "--batch-size 2 --sequence-length 2 --linear-width 4 --recurrent-width 4 --seeds 1"
+SCORES = "--episodes 2 --episodes-while-training 2 --replays 1"
+TIMES = "--log-every 1 --evaluate-every 2 --checkpoint-every 2"
 DATA = "tmaze/planner-expert"
 PLUGIN = Path(__file__).parent / "recording.py"
 
@@ -47,7 +48,7 @@ class Job:
 
 def _train(folder: Path, updates: int = 4) -> list[str]:
     words = ["train", "bc", DATA, "--out", str(folder / "run"), "--updates", str(updates)]
-    return [*words, *SIZE, *SCORES, *TIMES]
+    return [*words, *f"{SIZE} {SCORES} {TIMES}".split()]
 
 
 def _train_again(folder: Path) -> list[str]:

@@ -77,7 +77,7 @@ def _stage(path: str) -> str:
 
 def campaign(found: Campaign) -> None:
     """Kills, goes on, compares; `count` is the number of kills."""
-    chosen = [job for job in jobs.JOBS if found.only in job.name]
+    chosen = [job for job in jobs.JOBS if found.wants(job.name)]
     turns = [job for job in chosen for _ in range(SHARES.get(job.name, 1))]
     found.random("order").shuffle(turns)
     known = {job.name: _know(found, job) for job in chosen}

@@ -243,7 +243,7 @@ class Campaign:
     failures: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     only: str = ""
-    """Part of the names of subjects or jobs that are tried."""
+    """Parts of the names of subjects or jobs that are tried, between commas."""
     began: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -252,6 +252,10 @@ class Campaign:
     def random(self, *numbers: Any) -> random.Random:
         """Randomness of one trial, so that it can be done again alone."""
         return random.Random(repr((self.name, self.seed, *numbers)))
+
+    def wants(self, name: str) -> bool:
+        """Whether a subject or job of this name is tried."""
+        return any(part in name for part in self.only.split(","))
 
     def is_over(self) -> bool:
         """Whether the time is up."""

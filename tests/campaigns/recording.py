@@ -19,7 +19,7 @@ def _record(request: Request) -> Iterator[Dataset]:
     _policies.SNAPSHOT_EVERY = 10
     network = sable.network_config(width=8, num_heads=1)
     config = sable.Config(network=network, num_envs=4, rollout_length=4, minibatches=1)
-    return _policies.record_training(TMaze(length=2, time_limit=6), config, request)
+    return _policies.record_training(TMaze(length=2, time_limit=8), config, request)
 
 
 def find_family(family: str) -> dict[str, Any]:
