@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow test-gpu check format docs clean
+.PHONY: demo test test-slow test-gpu torture check format docs clean
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("oryx-marl needs Python 3.11 or newer, this is " + sys.version) if sys.version_info < (3, 11) else None'
@@ -22,6 +22,11 @@ test-slow: $(VENV)/.ready  ## tests that train for longer
 
 test-gpu:  ## tests of kernels, with the Python that has JAX for this machine's GPU
 	XLA_FLAGS=--xla_gpu_autotune_level=0 PYTHONPATH=src $(PYTHON) -m pytest -m gpu tests/ops
+
+torture: $(VENV)/.ready  ## campaigns that try to lose runs and data, two at a time, within an hour
+	$(BIN)/python -m tests.campaigns kill mutate --out torture-1.json & first=$$!; \
+	$(BIN)/python -m tests.campaigns crashpoints archives disk writers --out torture-2.json; \
+	second=$$?; wait $$first && exit $$second
 
 check: $(VENV)/.ready  ## lint, format and types
 	$(BIN)/ruff check .

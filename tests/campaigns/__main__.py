@@ -37,6 +37,8 @@ def main() -> None:
         found = Campaign(name, asked.seed, count, asked.minutes, work / name, only=only)
         module = importlib.import_module(f"tests.campaigns.{name}")
         module.campaign(found)
+        if found.is_over():
+            found.notes.append("the time was up before all was tried")
         told.append(found.to_json())
         _show(told[-1])
         if asked.out:
