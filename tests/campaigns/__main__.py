@@ -1,6 +1,7 @@
 """`python -m tests.campaigns NAME`: tries to lose something, and counts what came of it."""
 
 import argparse
+import gc
 import importlib
 import json
 import os
@@ -80,6 +81,8 @@ def _set_up(work: Path) -> None:
     from oryx_marl.parallel import compilation
 
     compilation.MIN_COMPILE_SECONDS = 0.0  # children share all that they compile
+    gc.collect()
+    gc.freeze()  # or every child would go through all that was imported, again and again
     sys.stderr.write(f"{sys.modules['oryx_marl'].__file__}, in {work}\n")
 
 

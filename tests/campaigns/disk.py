@@ -61,15 +61,20 @@ def _mounted(place: Path) -> Iterator[Disk]:
 
 
 def _report(folder: Path) -> list[str]:
-    return ["report", str(folder / "run"), "--out", str(folder / "page.html")]
+    return ["report", str(folder / "run")]
+
+
+def _train_without_page(folder: Path) -> None:
+    jobs.TRAIN.start(folder)
+    (folder / "run" / "report.html").unlink()
 
 
 REPORT = Job(
     "page",
     _report,
     _report,
-    lambda folder: {"page": results.hash_json((folder / "page.html").read_text())},
-    jobs.TRAIN.start,
+    lambda folder: {"page": results.hash_json((folder / "run" / "report.html").read_text())},
+    _train_without_page,
 )
 NAMES = ("train", "resume", "import", "export parquet", "export minari", "export vault", "page")
 

@@ -242,6 +242,8 @@ class Campaign:
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    spent: Counter[str] = field(default_factory=Counter)
+    """Seconds by what they were spent on."""
     only: str = ""
     """Parts of the names of subjects or jobs that are tried, between commas."""
     began: float = field(default_factory=time.monotonic)
@@ -284,6 +286,7 @@ class Campaign:
             "seed": self.seed,
             "seconds": round(time.monotonic() - self.began, 1),
             "counts": dict(self.counts),
+            "seconds spent": {name: round(each, 1) for name, each in self.spent.items()},
             "notes": self.notes,
             "failures": self.failures,
         }

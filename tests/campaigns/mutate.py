@@ -1,6 +1,7 @@
 """Damaged files: each is refused with a sentence, or opens as what was written."""
 
 import shutil
+import time
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -63,7 +64,7 @@ def _open_batch(
     """How many of them were opened; at least one, however it ended."""
     log, place = found.folder / "log", found.folder / "mutant"
     child = fork(lambda send: _open_all(found, batch, originals, place, send), log)
-    done = 0
+    done, since = 0, time.monotonic()
     for kind, value, way, peak in child.messages():
         _judge(found, batch[done], Outcome(kind, value, peak), way, expected)
         done += 1
@@ -76,6 +77,7 @@ def _open_batch(
         way = _damage(subject, originals, place, random, forged)
         _judge(found, batch[done], child.outcome, way, expected)
         done += 1
+    found.spent[batch[0][1].name] += time.monotonic() - since
     return max(done, 1)
 
 

@@ -3,7 +3,7 @@
 import io
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -25,6 +25,7 @@ from oryx_marl.report import run as report_run
 from oryx_marl.runs import checkpoint, sealed
 from oryx_marl.runs.documents import Evaluation, MetricRow
 from oryx_marl.runs.folder import Run, load_policy
+from oryx_marl.runs.replay import Episode
 from oryx_marl.types import ActionSpace, Spec
 
 TEXTS = {".json", ".jsonl", ".csv", ".toml", ".txt", ""}
@@ -90,16 +91,17 @@ def _open_run(path: Path) -> Opened:
         "curve": found.curve and vars(found.curve),
         "metrics": found.metrics
         and {name: vars(each) for name, each in found.metrics.series.items()},
-        "replay": found.replay and [vars(episode) for episode in found.replay],
+        "replay": found.replay and [_describe_episode(episode) for episode in found.replay],
     }
-    if found.replay is not None:
-        frames = {str(i): episode.frames for i, episode in enumerate(found.replay)}
-        parts["frames"] = hash_arrays(frames)
     page.render(found)
     digest = {name: hash_json(_plain(each)) for name, each in parts.items() if each is not None}
     for name, kind in (("metric rows", MetricRow), ("evaluation rows", Evaluation)):
         digest[name] = hash_json([_plain(vars(row)) for row in run.rows(kind)])
     return digest, told
+
+
+def _describe_episode(episode: Episode) -> dict[str, Any]:
+    return {**vars(episode), "frames": hash_arrays({"frames": episode.frames})}
 
 
 def _plain(value: Any) -> Any:
@@ -174,6 +176,9 @@ def _forge_policy(path: Path, random: Random) -> str:
 def build(folder: Path) -> None:
     """Everything that is damaged later, once, in this process."""
     jobs.TRAIN.start(folder)
+    run = Run(folder / "run")
+    small = [replace(each, frames=each.frames[:, ::16, ::16]) for each in run.read_replay()]
+    run.write_replay(small)  # pictures of their usual size would take most of the time
     steps = [
         {
             "observations": np.random.default_rng(u).random((2, 5, 2, 3)).astype(np.float32),
