@@ -1,6 +1,5 @@
 """Two writers of one run, or of one dataset: exactly one succeeds, and nothing is corrupted."""
 
-import contextlib
 import shutil
 import threading
 import time
@@ -157,5 +156,4 @@ def _write(job: Job, place: Path) -> None:
         source, folder = place / "source" / "log.csv", place / "data" / "depot.vlt" / "week"
         vault.write_parts(base.read(source, "depot/week"), folder)
         return
-    with contextlib.redirect_stdout(None):
-        oryx_marl.resume(place / "run", updates=6, progress=False)
+    oryx_marl.resume(place / "run", updates=6, progress=False)
