@@ -1,4 +1,4 @@
-"""A disk that is full, at every 64 kB of the work: a sentence, and all that was there before opens.
+"""A disk that is full, at every 32 kB of the work: a sentence, and all that was there before opens.
 
 On a small tmpfs where mounting is allowed; else files may not grow beyond a size.
 """
@@ -15,7 +15,7 @@ from tests.campaigns import jobs, results
 from tests.campaigns.jobs import Job
 from tests.campaigns.lab import Campaign, fork, run
 
-STEP = 64 * 2**10
+STEP = 32 * 2**10
 ROOM = 64 * 2**20
 """What is given after a failure, so that the work can end."""
 LONGEST = 240.0
@@ -103,7 +103,8 @@ def _fill(found: Campaign, job: Job, disk: Disk) -> None:
         found.fail("cannot be done", job=job.name, told=f"{made} {whole} {digest}")
         return
     largest = _used(work) * 2
-    sizes = list(range(before, max(largest, before + 2 * STEP), STEP))
+    step = max(4096, min(STEP, (_used(work) - before) // 8))  # small work in smaller steps
+    sizes = list(range(before, max(largest, before + 2 * step), step))
     if not disk.is_mounted:
         sizes = list(range(STEP // 16, STEP, STEP // 8)) + list(range(STEP, largest, STEP))
     if len(sizes) > found.count:

@@ -110,7 +110,8 @@ def _make(folder: Path) -> list[str]:
 
 
 def _export(to: str, folder: Path) -> list[str]:
-    return ["data", "export", DATA, str(folder / "out" / f"made.{to}"), "--to", to]
+    stored, target = folder / _stored("depot", "week"), folder / "out" / f"made.{to}"
+    return ["data", "export", str(stored), str(target), "--to", to]
 
 
 def _unless(path: str, words: Callable[[Path], list[str]]) -> Callable[[Path], list[str] | None]:
@@ -130,7 +131,17 @@ def _make_export(to: str) -> Job:
         lambda folder: _export(to, folder),
         _unless(target, lambda folder: _export(to, folder)),
         lambda folder: digest(folder / target),
+        _prepare_export,
     )
+
+
+def _prepare_log(folder: Path, episodes: int = 200) -> None:
+    write_log(folder / "source" / "log.csv", episodes)
+
+
+def _prepare_export(folder: Path) -> None:
+    _prepare_log(folder, episodes=60)
+    command(_import(folder))
 
 
 TRAIN = Job("train", _train, _train_again, lambda folder: results.of_run(folder / "run"))
@@ -147,7 +158,7 @@ IMPORT = Job(
     _import,
     _unless(_stored("depot", "week"), _import),
     lambda folder: results.of_vault(folder / _stored("depot", "week")),
-    lambda folder: _ignore(write_log(folder / "source" / "log.csv")),
+    _prepare_log,
 )
 MAKE = Job(
     "make",
@@ -156,10 +167,6 @@ MAKE = Job(
     lambda folder: results.of_vault(folder / _stored("tmaze", "planner-mixed")),
 )
 JOBS = (TRAIN, EXTEND, RECORD, IMPORT, MAKE, *map(_make_export, ("parquet", "minari", "vault")))
-
-
-def _ignore(value: object) -> None:
-    """For lambdas that return nothing."""
 
 
 def copy(source: Path, target: Path) -> Path:
