@@ -107,9 +107,7 @@ def _fill(found: Campaign, job: Job, disk: Disk) -> None:
     sizes = list(range(before, max(largest, before + 2 * step), step))
     if not disk.is_mounted:
         sizes = list(range(STEP // 16, STEP, STEP // 8)) + list(range(STEP, largest, STEP))
-    if len(sizes) > found.count:
-        sizes = sorted(found.random(job.name).sample(sizes, found.count))
-    for size in sizes:
+    for size in sizes[: found.count]:
         if found.is_over():
             return
         jobs.copy(prepared, work)
