@@ -35,6 +35,19 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "v0.1.0"
         ("recall-7", "recall", {"delay": 7, "both_see": True}),
         ("recall-60-one-sees", "recall", {"delay": 60, "both_see": False}),
         ("hanabi", "hanabi", {}),
+        (
+            "rware-2x3x8-10ag",
+            "rware",
+            {
+                "shelf_rows": 2,
+                "shelf_columns": 3,
+                "column_height": 8,
+                "num_agents": 10,
+                "num_requests": 10,
+                "reward": "individual",
+                "action_mask": "all",
+            },
+        ),
     ],
 )
 def test_find(name, family, config):
@@ -55,6 +68,8 @@ def test_an_unknown_name_is_told_what_there_is(capsys):
         "any anticoordination-<T>",
         "recall-60-one-sees",
         "hanabi",
+        "rware-tiny-2ag-easy",
+        "rware-<rows>x<columns>x<height>-<N>ag",
     ):
         assert word in message
 
@@ -112,7 +127,15 @@ def test_a_plug_in_may_make_an_environment_of_pettingzoo(tmp_path, own_plugins):
 
 @pytest.mark.parametrize(
     "name",
-    ["tmaze", "con-5x5x3a", "smacv2_5_units", "anticoordination-60", "recall-60", "hanabi"],
+    [
+        "tmaze",
+        "con-5x5x3a",
+        "smacv2_5_units",
+        "anticoordination-60",
+        "recall-60",
+        "hanabi",
+        "rware-tiny-2ag",
+    ],
 )
 def test_actions_are_named_without_the_environment(name):
     env = base.make_named(name)
