@@ -98,7 +98,8 @@ class Bench:
     def markdown(self) -> str:
         """The table of what is finished, paired tests, what diverged and what is not run yet."""
         found = self.records()
-        note = tell_diverged(self.suite, found) + _tell_missing(self.missing())
+        told = f"\n{self.suite.note}\n" if self.suite.note else ""
+        note = told + tell_diverged(self.suite, found) + _tell_missing(self.missing())
         tests = comparison.make_comparison(self.suite, found)
         paired = f"\n{PAIRED}:\n\n{table.markdown(tests)}" if tests.rows else ""
         return table.markdown(self.make_table(self.suite, found)) + paired + note

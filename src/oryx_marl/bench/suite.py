@@ -115,6 +115,10 @@ class Suite:
     """The dataset on which settings are chosen."""
     is_scaling: bool = False
     """Whether datasets differ in the number of agents: scores are normalised and make a figure."""
+    published: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """What narrows the paper's scores to those of a dataset, where its name does not say it."""
+    note: str = ""
+    """What must be known to read the table."""
 
     def cells(self) -> list[tuple[str, str]]:
         """(variant, dataset), all datasets of a variant before the next."""

@@ -101,7 +101,7 @@ class BenchSuite:
         if self.compare:
             print(tables.plain(tests, comparison.LEGEND, always=True))  # noqa: T201
             return
-        legend = tuning.LEGEND if self.tune else LEGEND
+        legend = tuning.LEGEND if self.tune else "\n".join(filter(None, [LEGEND, bench.suite.note]))
         print(tables.plain(bench.make_table(bench.suite, records), legend))  # noqa: T201
         if tests.rows:
             print(f"{PAIRED}:")  # noqa: T201
