@@ -16,6 +16,8 @@ SCENES = {
     "tmaze": 9,
     "con-10x10x10a": 7,
     "smacv2_10_units": 12,
+    "rware-small-6ag-easy": 60,
+    "rware-4x9x8-100ag": 60,
     "hanabi": 5,
     "anticoordination-60": 4,
     "recall-60": 50,
