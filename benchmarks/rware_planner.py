@@ -53,10 +53,11 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=128)
     given = parser.parse_args()
     scores = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    commit = find_commit()  # before the results change
     for name in given.names:
         about = {
             "command": f"python benchmarks/rware_planner.py {name} --episodes {given.episodes}",
-            "commit": find_commit(),
+            "commit": commit,
             "device": jax.devices()[0].device_kind,
             "jax": jax.__version__,
         }
