@@ -71,11 +71,10 @@ def _download(
         fetched = _given(archive_file)
     messages = _compare(archive, known, fetched, place, is_new_revision=revision is not None)
     try:
-        folders = _place(fetched.path, home, wanted, messages)
+        folders = _place(archive, fetched.path, home, wanted, messages)
     finally:
         if archive_file is None:
             place.unlink(missing_ok=True)
-    messages += [text for folder in folders for text in _compare_card(archive, folder)]
     entry = {
         "url": archive.url(fetched.revision or hub.UNKNOWN),
         "revision": fetched.revision or known.get("revision") or hub.UNKNOWN,
@@ -114,7 +113,9 @@ def _compare(
     return [f"SHA-256 {expected[:16]}... is the one that was known"]
 
 
-def _place(file: Path, home: Path, wanted: str | None, messages: list[str]) -> list[Path]:
+def _place(
+    archive: hub.Archive, file: Path, home: Path, wanted: str | None, messages: list[str]
+) -> list[Path]:
     """Unpacks, and moves the datasets to their place; those that are there stay as they are."""
     unpacked = home.with_name(f"{home.name}.unpacking")
     shutil.rmtree(unpacked, ignore_errors=True)
@@ -136,6 +137,7 @@ def _place(file: Path, home: Path, wanted: str | None, messages: list[str]) -> l
                 if (home / name).exists():
                     messages.append(f"{home / name} was there already and stays as it is")
                     continue
+                messages += _compare_card(archive, found[name])
                 files.sync_tree(found[name])
                 folders.append(found[name].rename(home / name))
                 files.sync(home)
@@ -146,10 +148,14 @@ def _place(file: Path, home: Path, wanted: str | None, messages: list[str]) -> l
 
 def _compare_card(archive: hub.Archive, folder: Path) -> list[str]:
     """Whether a dataset has the transitions that its card says."""
-    rows = Store(folder).read_index()
+    with vault.explained(folder, "its index"):
+        rows = Store(folder).read_index()
     for card in archive.cards():
         if card["dataset"] == folder.name and int(card["transitions"]) != rows:
-            return [f"{folder} has {rows:,} transitions, but its card says {card['transitions']}"]
+            return [
+                f"{archive.name}/{folder.name} has {rows:,} transitions, but its card says "
+                f"{card['transitions']}"
+            ]
     return []
 
 

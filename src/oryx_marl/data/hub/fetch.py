@@ -172,7 +172,7 @@ def _continue(
                 r"bytes (\d{1,18})-\d{1,18}/(\d{1,18})", answer.headers.get("Content-Range", "")
             )
             if place is None or int(place[1]) != have or int(place[2]) < have:
-                partial.unlink()
+                partial.unlink(missing_ok=True)
                 return _State(state.url), False
             total: int | None = int(place[2])
         else:
