@@ -47,8 +47,6 @@ AGENTS = 1_000
 """Of an environment: the most in the papers are 50."""
 EPISODE_STEPS = 10_000_000
 """Of an environment: the longest in the papers are some hundreds."""
-
-
 ACTIONS = 1_000_000
 """Of an agent, or dimensions of its box: the most in the papers are some hundred."""
 FEATURES = 100_000_000
@@ -76,7 +74,7 @@ def require(what: str, asked: float, most: int, unit: str = "bytes") -> None:
     if asked > most and not are_lifted():
         raise LimitError(
             f"{what} has {_tell(asked)} {unit}, more than the {most:,} that are allowed; if you "
-            f"trust it, and there is memory for it, say --allow-large ({VARIABLE}=1)"
+            f"trust it, and there is memory for it, say --allow-large (from Python: {VARIABLE}=1)"
         )
 
 
@@ -86,7 +84,7 @@ def require_held(what: str, claimed: float, held: int, times: int = MOST_TIMES) 
     if claimed > most and not are_lifted():
         raise LimitError(
             f"{what} claims {_tell(claimed)} bytes, but only {held:,} are stored; if you trust it, "
-            f"and there is memory for it, say --allow-large ({VARIABLE}=1)"
+            f"and there is memory for it, say --allow-large (from Python: {VARIABLE}=1)"
         )
 
 

@@ -57,6 +57,7 @@ def make(**changes: Any) -> tuple[oryx.Oryx, oryx.Network]:
     return algorithm, jax.tree.unflatten(shape, shaken)
 
 
+@jax.jit
 def q_of(network: oryx.Network, window: Window, actions: jax.Array) -> jax.Array:
     """Q of `actions`, of agents that were told the logged ones before them."""
     _, outputs = network(window.observation, window.actions, IDS)
@@ -80,7 +81,9 @@ def test_values_by_hand() -> None:
     """One hidden layer: features and the scaled action, GELU, RMS norm, a product."""
     _, network = make(num_critics=2)
     head, window = network.q_head, steps()
-    _, features = network.trunk(window.observation, window.actions, IDS)
+    _, features = jax.jit(lambda seen, acted: network.trunk(seen, acted, IDS))(
+        window.observation, window.actions
+    )
     scaled = np.asarray(window.actions) * (1, 0.5) - (0, 1)
     hidden = features @ head.on_features.weight + head.on_features.bias
     hidden = jax.nn.gelu(hidden + scaled @ head.on_action.weight)
@@ -101,11 +104,12 @@ def test_absent_agents_and_resets_do_not_count() -> None:
     algorithm, network = make(initial_state="zeros", policy_temperature=1.0)
     mask = jnp.ones((2, 4, 3), bool).at[:, :, 2].set(False)
     window = steps(agent_mask=mask)
-    loss, metrics = algorithm.loss(network, network, window, jax.random.key(0))
+    compute = jax.jit(lambda window: algorithm.loss(network, network, window, jax.random.key(0)))
+    loss, metrics = compute(window)
     away = window._replace(
         actions=window.actions.at[:, :, 2].set(0.5), rewards=window.rewards.at[:, :, 2].set(9.0)
     )
-    same, _ = algorithm.loss(network, network, away, jax.random.key(0))
+    same, _ = compute(away)
     np.testing.assert_allclose(same, loss, rtol=1e-5)
     assert metrics["valid_label_share"] == pytest.approx(2 / 3)
 
@@ -115,15 +119,15 @@ def test_acting_is_the_pass_of_training() -> None:
     algorithm, network = make()
     policy = algorithm.policy(network)
     window = steps()
-    carry, acted, means = policy.init(2), [], []
+    carry, acted, means, act = policy.init(2), [], [], jax.jit(policy.act)
     for t in range(4):
         here = jax.tree.map(lambda x, t=t: x[:, t], window.observation)
         noise = policy.draw_noise(jax.random.key(t), 2)
-        carry, actions, info = policy.act(carry, here, noise)
+        carry, actions, info = act(carry, here, noise)
         acted.append(actions)
         means.append(info.mean)
     played = window._replace(actions=jnp.stack(acted, axis=1))
-    found, _ = algorithm.distribution(network, played, policy.init(2))
+    found, _ = jax.jit(algorithm.distribution)(network, played, policy.init(2))
     np.testing.assert_allclose(found.mean, jnp.stack(means, axis=1), atol=1e-5)
 
 
@@ -137,7 +141,7 @@ def test_samples_are_counted_from_one() -> None:
         replace(CONFIG, num_action_samples=0)
 
 
-@pytest.mark.parametrize("initial_state", ["carried", "burn_in", "zeros"])
+@pytest.mark.parametrize("initial_state", ["carried", "burn_in"])
 def test_updates_are_finite_and_learn(initial_state: Any) -> None:
     algorithm = oryx.make(
         replace(CONFIG, initial_state=initial_state, burn_in_length=2, learning_rate=3e-3), SPEC

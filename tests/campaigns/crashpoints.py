@@ -25,6 +25,8 @@ BATCH = 40
 """States that one child opens: what is compiled for the first serves all."""
 REPLACEABLE = re.compile(r"\.lock$|(^|/)report\.html$|\.partial$")
 """Files that no later start relies on."""
+DRAFT = re.compile(r"\.(partial|unpacking)(/|$)")
+"""Files that nobody opens before they, or their folder, get another name."""
 EVENTS = {"open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate"}
 
 
@@ -139,7 +141,11 @@ def _open_states(
 def _distinct(
     calls: list[syscalls.Call], before: syscalls.Tree
 ) -> Iterator[tuple[int, str, syscalls.Tree]]:
-    """Each state of the folder once, with the call before it."""
+    """Each state of the folder once, with the call before it.
+
+    Of a draft only the first state of each doubling of its size counts: what is in it is never
+    opened, and HDF5 alone writes thousands of times.
+    """
     seen = {_hash(before)}
     for number, call, tree, changed in syscalls.states(calls, before):
         if changed and (mark := _hash(tree)) not in seen:
@@ -150,8 +156,10 @@ def _distinct(
 def _hash(tree: syscalls.Tree) -> str:
     digest = hashlib.sha256()
     for name, content in sorted(tree.items()):
-        digest.update(json.dumps([name, -1 if content is None else len(content)]).encode())
-        digest.update(content or b"")
+        size = -1 if content is None else len(content)
+        is_draft = DRAFT.search(name) is not None
+        digest.update(json.dumps([name, size.bit_length() if is_draft else size]).encode())
+        digest.update(b"" if is_draft else content or b"")
     return digest.hexdigest()
 
 

@@ -302,7 +302,8 @@ def test_unwritable_and_unfitting(finished: Path, cache: dict[str, str]) -> None
     (finished / "a-file").write_text("")
     done = oryx([*TRAIN, "--updates", "5", "--out", "a-file/run"], finished, cache)
     assert done.returncode == 1
-    assert "cannot write a-file/run" in done.stderr
+    assert "the run a-file/run could not be written: " in done.stderr
+    assert "Not a directory" in done.stderr
     # The policy of `whole` was made for seven actions; its spec now says eight.
     shutil.copytree(finished / "runs" / "whole", finished / "runs" / "other")
     path = finished / "runs" / "other" / "spec.json"

@@ -85,8 +85,11 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> None:
             f"could not write checkpoint {final}: {_first_line(error)}; earlier checkpoints are "
             "untouched; make room, then resume the run"
         ) from error
-    for old in updates(folder)[:-keep]:
+    outdated = updates(folder)[:-keep]
+    for old in outdated:
         _drop(_place(folder, old))
+    if outdated:
+        files.sync(folder)
 
 
 def _tidy(folder: Path) -> None:
@@ -180,13 +183,13 @@ def read(folder: Path, parts: tuple[str, ...] = (), update: int | None = None) -
         damaged = [n for n, mark in marks.items() if _fingerprint(arrays[n]) != mark]
         if damaged:
             raise ValueError(f"array {damaged[0]} was altered")
+        return Checkpoint(int(notes["update"]), arrays, notes["extra"])
     except limits.LimitError:
         raise
     except Exception as error:  # orbax and tensorstore raise whatever their parsers raise
         earlier = [str(u) for u in found if u != chosen]
         hint = f"delete it to continue from update {earlier[-1]}" if earlier else "train again"
         raise OryxError(f"checkpoint {path} is damaged ({_first_line(error)}): {hint}") from error
-    return Checkpoint(notes["update"], arrays, notes["extra"])
 
 
 def _require_plausible(reader: ocp.Checkpointer, path: Path, names: Iterable[str]) -> None:

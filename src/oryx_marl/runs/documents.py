@@ -12,6 +12,7 @@ from jaxtyping import Float
 
 from oryx_marl import renamed
 from oryx_marl.errors import OryxError
+from oryx_marl.policy.acting import SAMPLED, by_name
 from oryx_marl.runs.sealed import Document, require_object, rest_of, to_floats
 from oryx_marl.types import Spec
 
@@ -58,11 +59,22 @@ class RunConfig(Document):
             action_names=found.get("action_names"),
             version=str(found.get("version", "")),
             device=str(found.get("device", "")),
-            rest=rest_of(cls, found),
+            rest=_check_rest(rest_of(cls, found)),
         )
 
     def to_json(self) -> dict[str, Any]:
         return {**_fields(self), "seeds": list(self.seeds), **self.rest}
+
+
+def _check_rest(rest: dict[str, Any]) -> dict[str, Any]:
+    """Those of the further settings of a run that others take for granted."""
+    evaluation, named = (require_object(rest.get(name) or {}) for name in ("evaluation", "named"))
+    by_name(evaluation.get("act", SAMPLED))
+    plugins = named.get("plugins", [])
+    words = [named.get("data"), named.get("env"), rest.get("environment"), *plugins]
+    if odd := [word for word in words if not isinstance(word, str | None)]:
+        raise ValueError(f"{odd[0]!r} is no name")
+    return rest
 
 
 def _fields(document: Document) -> dict[str, Any]:

@@ -134,7 +134,7 @@ def test_continuous_actions_come_with_a_caution(capsys: pytest.CaptureFixture[st
     cli.main(["data", "import", "log.csv", "a/discrete"])
     assert "caution" not in capsys.readouterr().out
     Path("box.csv").write_text(LOG.replace(",a,1,0,", ",a,1,0.5,"))
-    caution = "the actions are continuous; of the offline algorithms only bc can learn them"
+    caution = "the actions are continuous; of the offline algorithms only bc, oryx can learn them"
     cli.main(["data", "import", "box.csv", "a/box"])
     assert f"caution: {caution}" in capsys.readouterr().out
     with pytest.warns(OryxWarning, match=caution):

@@ -40,7 +40,7 @@ def test_damaged_exports_never_come_back_as_other_data(
     path = base.write([dataset], tmp_path / ("a.parquet" if kind == "table" else "a"), kind)
     damaged = path if path.is_file() else path / file
     content, refused = damaged.read_bytes(), 0
-    for number, other in enumerate(damages(content, 120)):
+    for number, other in enumerate(damages(content, 40)):
         damaged.write_bytes(other)
         try:
             found = import_again(path, tmp_path / str(number))

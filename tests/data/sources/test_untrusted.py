@@ -10,6 +10,7 @@ import pytest
 
 from oryx_marl import limits
 from oryx_marl.data.sources import base
+from oryx_marl.data.sources._parquet_footer import read_claim
 from oryx_marl.errors import OryxError
 
 h5py = pytest.importorskip("h5py")
@@ -180,3 +181,32 @@ def test_bytes_that_are_no_text(tmp_path: Path, name: str) -> None:
     path.write_bytes(b'episode,step,agent,obs,action,reward\n0,0,\xff\xfe,0,0,0\n{"a": "\xff"}\n')
     with pytest.raises(OryxError, match=name):
         read(path)
+
+
+def test_what_parquet_claims_is_read_from_its_footer(tmp_path: Path) -> None:
+    """As pyarrow counts it; and no cut or changed byte of the footer ends in anything but an error
+    or another number."""
+    pa = pytest.importorskip("pyarrow")
+    path = tmp_path / "log.parquet"
+    columns = {"a": range(500), "b": [[1.0, 2.0], []] * 250, "c": [True] * 500, "d": ["x"] * 500}
+    metadata = {"k": "v" * 300}
+    table = pa.table(columns).replace_schema_metadata(metadata)
+    pq.write_table(table, path, row_group_size=200)
+    with pq.ParquetFile(path) as file:
+        found = file.metadata
+        groups = [found.row_group(index) for index in range(found.num_row_groups)]
+        values = sum(group.column(at).num_values for group in groups for at in range(4))
+        sizes = sum(group.total_byte_size for group in groups)
+    assert read_claim(path) == (values, sizes)
+    whole = path.read_bytes()
+    length = int.from_bytes(whole[-8:-4], "little")
+    random, refused = np.random.default_rng(0), 0
+    for at in random.integers(len(whole) - length - 8, len(whole), 300):
+        changed = bytearray(whole)
+        changed[at] ^= 1 << random.integers(8)
+        path.write_bytes(changed if at % 2 else whole[:at])
+        try:
+            assert min(read_claim(path)) >= 0
+        except (ValueError, OryxError):
+            refused += 1
+    assert refused > 150

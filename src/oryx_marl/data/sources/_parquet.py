@@ -7,6 +7,7 @@ from typing import Any
 from oryx_marl import limits, reading
 from oryx_marl.data.sources._columns import Columns, all_names
 from oryx_marl.data.sources._csv import BLOCK_BYTES
+from oryx_marl.data.sources._parquet_footer import read_claim
 from oryx_marl.data.sources._to_table import METADATA, SEAL
 from oryx_marl.data.sources.base import require
 from oryx_marl.errors import OryxError
@@ -20,8 +21,10 @@ class ParquetFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        # Runs of one value take hardly any room in a file.
+        limits.require_held("the file", _claimed(path), path.stat().st_size, MOST_TIMES)
         with self._open() as file:
-            _require_plausible(file.metadata, path.stat().st_size)
+            limits.require("the file", file.metadata.num_columns, limits.COLUMNS, "columns")
             schema = file.schema_arrow
             self.names: list[str] = schema.names
             about = (schema.metadata or {}).get(METADATA)
@@ -35,7 +38,7 @@ class ParquetFile:
         """The columns of all layouts, a few MiB at a time."""
         pa = require("pyarrow")
         with self._open() as file:
-            size = sum(map(_claimed, _groups(file.metadata))) / max(file.metadata.num_rows, 1)
+            size = _claimed(self._path) / max(file.metadata.num_rows, 1)
             rows = int(min(max(BLOCK_BYTES / max(size, 1), 64), 65_536))
             for batch in file.iter_batches(rows, columns=all_names(layouts), use_threads=False):
                 yield _with_plain_texts(pa.Table.from_batches([batch]))
@@ -46,20 +49,10 @@ class ParquetFile:
         )
 
 
-def _groups(metadata: Any) -> list[Any]:
-    return [metadata.row_group(index) for index in range(metadata.num_row_groups)]
-
-
-def _require_plausible(metadata: Any, held: int) -> None:
-    """Raises where a file of so many bytes claims far more: runs of one value take hardly any."""
-    limits.require("the file", metadata.num_columns, limits.COLUMNS, "columns")
-    limits.require_held("the file", sum(map(_claimed, _groups(metadata))), held, MOST_TIMES)
-
-
-def _claimed(group: Any) -> int:
-    """Bytes of a group of rows once it is read: four for each value."""
-    values = sum(group.column(index).num_values for index in range(group.num_columns))
-    return max(4 * values, group.total_byte_size)
+def _claimed(path: Path) -> int:
+    """Bytes of a table once it is read: four for each value at least."""
+    claim = read_claim(path)
+    return max(4 * claim.values, claim.num_bytes)
 
 
 def _parse(about: bytes) -> dict[str, Any]:

@@ -51,6 +51,8 @@ def read(path: Path, name: str, options: Options) -> Iterator[Dataset]:
     metadata = _read_metadata(folder)
     ours = metadata.get("oryx_marl")
     parts = _read_parts(folder, metadata, name)
+    if "oryx_marl" in metadata and not isinstance(ours, dict):
+        raise OryxError("its metadata.json is damaged: the entry oryx_marl is no table")
     if isinstance(ours, dict) and (ours.get("format") == FORMAT or "seal" in ours):
         about = {key: value for key, value in ours.items() if key != "seal"}
         parts = checked(parts, about, ours.get("seal"))
@@ -63,8 +65,9 @@ def _read_parts(folder: Path, metadata: dict[str, Any], name: str) -> Iterator[D
         there = set(file.names())
         if not count:
             raise OryxError("it has no episode")
-        ours = metadata.get("oryx_marl")
-        reader: _Ours | _Theirs | None = _Ours(ours) if isinstance(ours, dict) else None
+        reader: _Ours | _Theirs | None = None
+        if "oryx_marl" in metadata:
+            reader = _Ours(metadata["oryx_marl"])
         held: list[dict[str, np.ndarray]] = []
         rows = 0
         for number in range(count):
@@ -72,12 +75,20 @@ def _read_parts(folder: Path, metadata: dict[str, Any], name: str) -> Iterator[D
                 raise OryxError(f"episode_{number} is missing among its {count} episodes")
             stored = file.arrays(f"episode_{number}")
             arrays = {key.split("/", 1)[1]: _read(value) for key, value in stored.items()}
-            reader = reader or _Theirs(metadata, _has_shared_rewards(arrays))
+            if reader is None:
+                _require_foreign(arrays)
+                reader = _Theirs(metadata, _has_shared_rewards(arrays))
             held.append(reader.episode(arrays, f"episode {number}"))
             rows += len(held[-1]["rewards"])
             if rows >= PART_ROWS or number == count - 1:
                 yield _join(held, reader.spec, name, reader.origin)
                 held, rows = [], 0
+
+
+def _require_foreign(arrays: Mapping[str, np.ndarray]) -> None:
+    """Raises if an episode of a folder without our description is one that `write` stored."""
+    if all(f"infos/{name_in_files(name)}" in arrays for name in PER_STEP[:3]):
+        raise OryxError("its metadata.json is damaged: the entry oryx_marl is gone")
 
 
 def write(parts: Iterable[Dataset], path: Path) -> None:
