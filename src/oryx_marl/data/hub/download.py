@@ -129,7 +129,7 @@ def _place(
             raise OryxError(f"{file} holds no vault: no folder in it has a {vault.METADATA}")
         if wanted and wanted not in found:
             raise OryxError(f"{file} has no dataset '{wanted}'; it has: {', '.join(sorted(found))}")
-        folders = []
+        folders, cards = list[Path](), list[str]()
         for name in sorted([wanted] if wanted else found):
             if not re.fullmatch(r"\w[\w.-]*", name):
                 raise OryxError(f"{file} has a dataset with the odd name '{name}'; it is refused")
@@ -137,10 +137,11 @@ def _place(
                 if (home / name).exists():
                     messages.append(f"{home / name} was there already and stays as it is")
                     continue
-                messages += _compare_card(archive, found[name])
+                cards += _compare_card(archive, found[name])
                 files.sync_tree(found[name])
                 folders.append(found[name].rename(home / name))
                 files.sync(home)
+        messages += cards
         return folders
     finally:
         shutil.rmtree(unpacked, ignore_errors=True)
