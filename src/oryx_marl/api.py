@@ -241,16 +241,17 @@ def resume(
         progress: show a progress bar.
     """
     begun = resuming.read(_folder(run))
-    work = resuming.make_experiment(
-        begun,
-        updates=updates,
-        steps=steps,
-        data=data,
-        env=env,
-        evaluation=evaluation,
-        continue_on_divergence=continue_on_divergence,
-    )
-    return run_experiment(work, True, Console(stderr=True, quiet=not progress))
+    with begun.run.lock():  # before data are loaded: a second writer is told at once
+        work = resuming.make_experiment(
+            begun,
+            updates=updates,
+            steps=steps,
+            data=data,
+            env=env,
+            evaluation=evaluation,
+            continue_on_divergence=continue_on_divergence,
+        )
+        return run_experiment(work, True, Console(stderr=True, quiet=not progress))
 
 
 def run_experiment(work: Experiment, resume: bool, console: Console) -> TrainedRun:

@@ -45,16 +45,17 @@ class Resume:
 
     def run(self) -> None:
         begun = resuming.read(self.run_folder)
-        work = resuming.make_experiment(
-            begun,
-            updates=self.updates,
-            steps=self.steps,
-            data=self.data,
-            env=self.env,
-            evaluation=self._evaluation(begun),
-            continue_on_divergence=self.continue_on_divergence,
-        )
-        train.show(api.run_experiment(work, True, errors))
+        with begun.run.lock():
+            work = resuming.make_experiment(
+                begun,
+                updates=self.updates,
+                steps=self.steps,
+                data=self.data,
+                env=self.env,
+                evaluation=self._evaluation(begun),
+                continue_on_divergence=self.continue_on_divergence,
+            )
+            train.show(api.run_experiment(work, True, errors))
 
     def _evaluation(self, begun: Begun) -> EvaluationSettings:
         names = ("episodes", "episodes_while_training", "replays")

@@ -35,8 +35,12 @@ def quantise(
     pixels: UInt8[np.ndarray, "height width 3"],
 ) -> tuple[UInt8[np.ndarray, "colours 3"], UInt8[np.ndarray, "height width"]]:
     """The palette of a picture and, for each pixel, its place in the palette."""
-    packed = pixels.astype(np.uint32) @ np.array([1 << 16, 1 << 8, 1], np.uint32)
-    codes, inverse, counts = np.unique(packed, return_inverse=True, return_counts=True)
+    red, green, blue = np.moveaxis(pixels.astype(np.uint32), -1, 0)
+    packed = red << 16 | green << 8 | blue
+    # There are few colours: to look them up is faster than to sort all pixels with their places.
+    codes = np.unique(packed)
+    inverse = np.searchsorted(codes, packed)
+    counts = np.bincount(inverse.ravel())
     colours = np.stack([codes >> 16, codes >> 8 & 255, codes & 255], axis=1)
     if len(colours) <= COLOURS:
         palette, label = colours, np.arange(len(colours))
