@@ -97,6 +97,10 @@ def _remarks(stored: dict[str, Any]) -> list[str]:
     seen = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     rewards = "shared rewards" if spec["shared_reward"] else "individual rewards (not shared)"
     lines = [f"{what}, {seen} features, {rewards}"]
+    if action["kind"] == "box":
+        ranges = zip(action["low"], action["high"], strict=True)
+        told = ", ".join(f"{low:g} to {high:g}" for low, high in list(ranges)[:20])
+        lines.append(f"a policy acts between these bounds, dimension by dimension: {told}")
     if words := origin.get("action_names"):
         lines.append("actions: " + ", ".join(f"{i} {word}" for i, word in enumerate(words)))
     if "columns" in origin and "agent" not in origin["columns"]:

@@ -143,10 +143,16 @@ class ActionFacts:
                 f"actions have {self._shape[0]} whole numbers each: several discrete actions per "
                 "agent and step are not supported. If they are continuous, store them as floats"
             )
-        # Bounds are nowhere written: the usual ones, widened to what was logged.
-        low = np.minimum(np.atleast_1d(self._low), -1.0)
-        high = np.maximum(np.atleast_1d(self._high), 1.0)
+        low, high = _infer_bounds(np.atleast_1d(self._low), np.atleast_1d(self._high))
         return ActionSpace("box", len(low), tuple(map(float, low)), tuple(map(float, high)))
+
+
+def _infer_bounds(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds are nowhere written: the usual -1 and 1 where they hold all that was logged in a
+    dimension, else its lowest and highest value; one that never changes gets room of 1 around."""
+    is_usual = (low >= -1) & (high <= 1)
+    room = np.where(low == high, 1.0, 0.0)
+    return np.where(is_usual, -1.0, low - room), np.where(is_usual, 1.0, high + room)
 
 
 def to_ids(actions: np.ndarray) -> np.ndarray:

@@ -458,3 +458,17 @@ def test_a_mask_of_words_says_what_is_expected(tmp_path: Path) -> None:
         pyarrow.parquet.write_table(pa.table(table | {"action_mask": cells}), path)
         with pytest.raises(OryxError, match=r"0 or 1 for each action, in the order of their ids"):
             read(path)
+
+
+@pytest.mark.parametrize(
+    ("logged", "bounds"),
+    [((-0.5, 0.25), (-1, 1)), ((0.25, 2.5), (0.25, 2.5)), ((-3.5, 0.5), (-3.5, 0.5))],
+)
+def test_bounds_of_actions_are_the_usual_ones_or_those_of_the_log(
+    logged: tuple[float, float], bounds: tuple[float, float], tmp_path: Path
+) -> None:
+    path = tmp_path / "log.csv"
+    rows = [f"0,{step},a,0.1,{action},0,{step}" for step, action in enumerate(logged)]
+    path.write_text("\n".join(["episode,step,agent,obs_0,action,reward,done", *rows]))
+    found = next(iter(base.read(path, "a/b"))).spec.action
+    assert (found.low[0], found.high[0]) == bounds
