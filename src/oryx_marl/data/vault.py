@@ -286,7 +286,8 @@ class _Draft:
         except (OSError, ValueError) as error:  # TensorStore raises ValueError when full
             raise OryxError(
                 f"dataset '{self._about['name']}' could not be written to {self._folder}: "
-                f"{_first_line(error)}. Nothing was left there. Is there space, and may you write?"
+                f"{texts.first_line(error)}. Nothing was left there. Is there space, and may you "
+                "write?"
             ) from error
 
 
@@ -433,7 +434,3 @@ def damaged(folder: Path, what: str) -> OryxError:
         f"the dataset in {folder} is damaged: {what}. Copy it again from where it came, "
         "or delete it and make it again"
     )
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:300]
