@@ -38,6 +38,7 @@ def returns(algorithm: Algorithm, seeds: list[int], greedy: bool = False) -> np.
     return evaluator.evaluate(weights, STREAMS["last"], 6, greedy)["return"]
 
 
+@pytest.mark.slow
 def test_algorithms_with_the_same_seed_play_the_same_boards() -> None:
     """Whatever their networks, weights and ways of acting are: so their scores make pairs."""
     spec = PaidByTheBoard(3).spec

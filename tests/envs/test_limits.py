@@ -37,7 +37,8 @@ def test_settings_out_of_files(family: str, config: dict[Any, Any]) -> None:
 
 def test_limits_can_be_lifted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "BOARD_CELLS", 10)
-    with pytest.raises(limits.LimitError, match=r"more than the 10 .*\(ORYX_ALLOW_LARGE=1\)"):
+    wanted = r"more than the 10 .*\(from Python: ORYX_ALLOW_LARGE=1\)"
+    with pytest.raises(limits.LimitError, match=wanted):
         base.make_named("tmaze")
     monkeypatch.setenv(limits.VARIABLE, "1")
     assert base.make_named("tmaze").name == "tmaze"

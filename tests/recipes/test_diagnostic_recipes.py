@@ -69,6 +69,7 @@ def test_who_does_not_see_the_cue_answers_by_it_all_the_same(tmp_path):
     assert abs(found.episode_returns.mean() - 17 / 32) < 0.08
 
 
+@pytest.mark.slow
 def test_the_seed_makes_it_again(tmp_path, monkeypatch):
     name = "anticoordination-5/random-first"
     one, again, other = (

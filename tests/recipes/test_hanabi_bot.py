@@ -42,6 +42,7 @@ def hand(*types):
     return jnp.asarray(np.eye(25, dtype=bool)[list(types)])
 
 
+@pytest.mark.slow
 def test_the_bot_plays_well():
     """21.6 of 25 over many games, standard deviation 2.3: five standard errors are left."""
     found = games()
@@ -83,6 +84,7 @@ def test_what_is_read_is_what_there_is():
     np.testing.assert_array_equal(views.my_hints, views.their_hints[:, ::-1])
 
 
+@pytest.mark.slow
 def test_a_hint_is_read_by_whom_it_is_for():
     state, first = ENV.reset(KEY)
     action = 10 + int(first.observation.action_mask[0, 10:15].argmax())
@@ -185,6 +187,7 @@ def test_an_old_card_is_discarded_before_a_hinted_or_critical_one():
     assert np.asarray(bot.score_discards(view)).argmin() == 0
 
 
+@pytest.mark.slow
 def test_a_level_of_noise_is_drawn_for_each_game():
     policy = bot.make_policy((0.0, 1.0))
     _, first = jax.vmap(ENV.reset)(jax.random.split(KEY, 200))

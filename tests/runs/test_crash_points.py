@@ -97,6 +97,7 @@ def tree(value: float) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("update", [0, 10, 20])
+@pytest.mark.slow
 def test_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, update: int) -> None:
     """Also one that replaces another of the same update, and one that makes an older one go."""
     before = {0: [0], 10: [0, 10], 20: [0, 10]}[update]

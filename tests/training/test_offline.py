@@ -66,6 +66,7 @@ def of_seed(state: TrainState, index: int) -> object:
     return jax.tree.map(lambda x: x[index], state.learners)
 
 
+@pytest.mark.slow
 def test_seeds_repeat_and_differ(data: DeviceData, learner: Algorithm, tmp_path: Path) -> None:
     first = loop.train(learner, DatasetSource(data), settings(10), begin(tmp_path / "a"))
     again = loop.train(learner, DatasetSource(data), settings(10), begin(tmp_path / "b"))

@@ -39,6 +39,7 @@ def read_and_go_on(folder: Path) -> tuple[list[str], bytes]:
     return parts, content
 
 
+@pytest.mark.slow
 def test_every_damage_is_named_or_harmless(tmp_path):
     record(tmp_path, cut(make_steps(2, 10), [0, 5, 10]))
     expected = read_and_go_on(tmp_path)

@@ -65,6 +65,7 @@ def test_out_again_and_less_of_it(imported: Dataset) -> None:
         assert again.fingerprint() == imported.fingerprint()
 
 
+@pytest.mark.slow
 def test_it_is_checked_trained_on_and_acted_with(
     imported: Dataset, capsys: pytest.CaptureFixture[str]
 ) -> None:
