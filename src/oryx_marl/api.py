@@ -18,6 +18,7 @@ from oryx_marl.config import coerce
 from oryx_marl.data import catalog, vault
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.sources import base as sources
+from oryx_marl.data.view import View
 from oryx_marl.envs import base as envs
 from oryx_marl.envs.adapters.accept import as_env
 from oryx_marl.envs.base import Env, HostEnv, is_host
@@ -29,7 +30,7 @@ from oryx_marl.outcomes.scores import STREAMS
 from oryx_marl.parallel import compilation
 from oryx_marl.policy.acting import DEFAULT, SCORED, by_name, from_greedy
 from oryx_marl.policy.player import Player
-from oryx_marl.progress import Report, training_bar
+from oryx_marl.progress import Report, now_and_then, training_bar
 from oryx_marl.report import page
 from oryx_marl.resuming import Begun
 from oryx_marl.runs.documents import Score, Summary
@@ -165,7 +166,7 @@ def learners_of(spec: Spec) -> list[str]:
 
 def train(
     algorithm: str,
-    data: Dataset | Env | str | Path,
+    data: Dataset | View | Env | str | Path,
     *,
     out: str | Path | None = None,
     updates: int | None = None,
@@ -174,6 +175,7 @@ def train(
     env: Any = None,
     evaluation: EvaluationSettings | None = None,
     drop_invalid: bool = False,
+    stream: bool = False,
     progress: bool = True,
     **settings: Any,
 ) -> TrainedRun:
@@ -189,12 +191,14 @@ def train(
         env: where to score (see `evaluate`), if not in the environment that the data come from.
         evaluation: how many episodes.
         drop_invalid: train on data with invalid rows, without those rows.
+        stream: leave the dataset of a name or folder on disk; one that is too large for memory
+            stays there anyway.
         progress: show a progress bar.
         settings: of the algorithm (`learning_rate=1e-3`, `width=128`), or of the training
             (`log_every=50`).
     """
     algorithm = registry.canonical("algorithms", algorithm)
-    learn_from = _open(algorithm, data)
+    learn_from = _open(algorithm, data, stream)
     name = f"{algorithm}-{learn_from.name.replace('/', '-')}"
     folder = Path("runs") / name if out is None else Path(out)
     begun = resuming.read(folder) if resume else None
@@ -221,7 +225,7 @@ def resume(
     *,
     updates: int | None = None,
     steps: int | None = None,
-    data: Dataset | Env | str | Path | None = None,
+    data: View | Env | str | Path | None = None,
     env: Any = None,
     evaluation: EvaluationSettings | None = None,
     continue_on_divergence: bool | None = None,
@@ -263,7 +267,8 @@ def run_experiment(work: Experiment, resume: bool, console: Console) -> TrainedR
     )
     with watch as report:
         try:
-            result = experiment.run(work, resume, report)
+            unpacked = now_and_then("unpacking to train from disk", "steps", console)
+            result = experiment.run(work, resume, report, on_unpack=unpacked)
         except StoppedError as stop:
             how = f"continue with `oryx train --resume {work.out}`, or oryx_marl.resume in Python"
             raise StoppedError(stop.what, how) from stop
@@ -375,13 +380,13 @@ def _close(env: Env | HostEnv) -> None:
         env.close()
 
 
-def _open(algorithm: str, data: Dataset | Env | str | Path) -> Dataset | Env:
+def _open(algorithm: str, data: View | Env | str | Path, stream: bool) -> View | Env:
     """What an algorithm learns from, by its name if it is one."""
     if not isinstance(data, str | Path):
         return data
     if experiment.is_online(algorithm):
         return envs.require_jax(envs.make_named(str(data)), f"'{algorithm}', an online learner,")
-    return recipes.open(data)
+    return recipes.open_for_training(data, stream)
 
 
 def _settings(

@@ -15,12 +15,14 @@ from oryx_marl.algorithms._learner import require_trainable
 from oryx_marl.algorithms._making import make_algorithm
 from oryx_marl.algorithms._size import fill_size
 from oryx_marl.algorithms.base import Algorithm
-from oryx_marl.data import stats
+from oryx_marl.data import mapped, stats
 from oryx_marl.data.dataset import Dataset
+from oryx_marl.data.gathered import HostData
 from oryx_marl.data.quality import screen
 from oryx_marl.data.record.segments import Recorder
 from oryx_marl.data.sampler import check_length, put_on_device
 from oryx_marl.data.split import Split, split
+from oryx_marl.data.view import View
 from oryx_marl.envs import base
 from oryx_marl.envs.base import Env, HostEnv
 from oryx_marl.errors import OryxError
@@ -44,6 +46,7 @@ from oryx_marl.training import loop
 from oryx_marl.training.loop import TrainSettings, TrainState
 from oryx_marl.training.offline import DatasetSource
 from oryx_marl.training.online import EnvSource
+from oryx_marl.training.streamed import StreamedSource
 
 
 @dataclass(frozen=True)
@@ -98,8 +101,9 @@ class Experiment:
     algorithm: str
     config: Any
     """The algorithm's Config."""
-    learn_from: Dataset | Env
-    """Logged data, or for an online learner the environment itself."""
+    learn_from: Dataset | View | Env
+    """Logged data, or for an online learner the environment itself. A Dataset is held in memory and
+    on the device; any other view stays on disk, and windows are copied as they are needed."""
     out: Path
     train: TrainSettings = field(default_factory=TrainSettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
@@ -142,29 +146,32 @@ def run(
     resume: bool = False,
     on_progress: Progress = lambda *_: None,
     record: Record | None = None,
+    on_unpack: Callable[[int, int], None] = lambda *_: None,
 ) -> Result:
     """Trains, and finds out what there is to be known of the weights.
 
     With `record` every step of an online learner is recorded. Several devices are used as
-    parallel/devices.py says.
+    parallel/devices.py says. `on_unpack(rows, of)` is told how far data that stay on disk are
+    prepared.
     """
     experiment = replace(experiment, config=_complete(experiment))
     algorithm = make_algorithm(experiment.algorithm, experiment.config, experiment.learn_from.spec)
     _require_fit(experiment, algorithm)
     seeds = experiment.train.seeds
     with devices.spread(algorithm, seeds), devices.own_folder(experiment.out) as folder:
-        return _run(experiment, algorithm, Run(folder), resume, on_progress, record)
+        parts = _split(experiment, algorithm, on_unpack)
+        return _run(experiment, algorithm, parts, Run(folder), resume, on_progress, record)
 
 
 def _run(
     experiment: Experiment,
     algorithm: Algorithm,
+    parts: Split[Dataset] | None,
     run: Run,
     resume: bool,
     on_progress: Progress,
     record: Record | None,
 ) -> Result:
-    parts = _split(experiment, algorithm)
     scores = _scores(experiment, algorithm)  # before a folder is made: it may be refused
     outcomes: list[Outcome] = [] if scores is None else [scores]
     if parts is not None and parts.validation is not None:
@@ -185,21 +192,55 @@ def _find_all(outcomes: list[Outcome], trained: Trained) -> Result:
     return Result(trained.run, found.get(Summary), found.get(HeldOut))
 
 
-def _split(experiment: Experiment, algorithm: Algorithm) -> Split[Dataset] | None:
+def _split(
+    experiment: Experiment, algorithm: Algorithm, on_unpack: Callable[[int, int], None]
+) -> Split[Dataset] | None:
     """Clean data in two, whole episodes each; None for an online learner."""
-    dataset, length = experiment.learn_from, algorithm.sequence_length
-    if not isinstance(dataset, Dataset):
+    logged, length = experiment.learn_from, algorithm.sequence_length
+    if not isinstance(logged, View):
         return None
-    if experiment.drop_invalid:
-        dataset = screen.drop_invalid(dataset)
-    else:
-        screen.require_clean(dataset)
     share = experiment.evaluation.hold_out
     if share is None and experiment.env is not None:
         share = 0.0  # it is scored there
-    parts = split(dataset, share, length)
+    if isinstance(logged, Dataset):
+        parts = split(_clean(logged, experiment.drop_invalid), share, length)
+    else:
+        parts = _unpack(logged, experiment.drop_invalid, share, length, on_unpack)
     check_length(parts.train.num_rows, length)
     return parts
+
+
+def _clean(dataset: Dataset, drop_invalid: bool) -> Dataset:
+    if drop_invalid:
+        return screen.drop_invalid(dataset)
+    screen.require_clean(dataset)
+    return dataset
+
+
+def _unpack(
+    view: View,
+    drop_invalid: bool,
+    share: float | None,
+    length: int,
+    on_unpack: Callable[[int, int], None],
+) -> Split[Dataset]:
+    """The same of a view that stays on disk: both parts are files that are mapped into memory."""
+    if drop_invalid:
+        raise OryxError(
+            f"invalid rows of '{view.name}' cannot be left out while it stays on disk; repair it "
+            "first (oryx data check --repair NEW_NAME), and train on that"
+        )
+    screen.require_clean(view)
+    parts: Split[View] = split(view, share, length)
+    mark = f"{mapped.fingerprint(view)} {share} {length}"
+    of, kept = view.num_rows, parts.train.num_rows
+    train = mapped.unpack(parts.train, f"{mark} train", lambda rows: on_unpack(rows, of))
+    if parts.validation is None:
+        return Split(train, None)
+    held = mapped.unpack(
+        parts.validation, f"{mark} validation", lambda rows: on_unpack(kept + rows, of)
+    )
+    return Split(train, held)
 
 
 def _scores(experiment: Experiment, algorithm: Algorithm) -> EnvironmentScores | None:
@@ -236,14 +277,14 @@ def _complete(experiment: Experiment) -> Any:
     """The config, with what follows from the data."""
     require_trainable(experiment.config)
     found = experiment.learn_from
-    rows = found.num_rows if isinstance(found, Dataset) else None
+    rows = found.num_rows if isinstance(found, View) else None
     return fill_size(experiment.config, found.spec, rows)
 
 
 def _require_fit(experiment: Experiment, algorithm: Algorithm) -> None:
     """Raises unless the algorithm can learn from what it is given, and be scored where it is."""
     online = algorithm.config.online
-    if online == isinstance(experiment.learn_from, Dataset):
+    if online == isinstance(experiment.learn_from, View):
         needs = "an environment, not a dataset" if online else "a dataset, not an environment"
         raise OryxError(
             f"'{experiment.algorithm}' learns from {needs}; given was {experiment.task}"
@@ -273,34 +314,36 @@ def _prepare(
     """Opens the run's folder; where the learner's experience comes from."""
     found = experiment.learn_from
     run.begin(describe(experiment, algorithm), resume, _describe_data(found, parts))
-    if isinstance(found, Dataset):
+    needs_returns, discount = algorithm.needs_returns_to_go, algorithm.value_discount
+    if isinstance(found, View):
         assert parts is not None
-        return DatasetSource(
-            put_on_device(
-                parts.train,
-                algorithm.needs_returns_to_go,
-                devices.everywhere(),
-                algorithm.value_discount,
-            )
-        )
+        if _is_streamed(found):
+            return StreamedSource(HostData(parts.train, needs_returns, discount))
+        place = devices.everywhere()
+        return DatasetSource(put_on_device(parts.train, needs_returns, place, discount))
     if record is None:
         return EnvSource(found)
     record.recorder.rewind((run.newest_update() or 0) if resume else 0)
     return EnvSource(found, *record)
 
 
-def _describe_data(found: Dataset | Env, parts: Split[Dataset] | None) -> Iterator[Document]:
+def _is_streamed(found: View | Env) -> bool:
+    """Whether logged data stay on disk."""
+    return isinstance(found, View) and not isinstance(found, Dataset)
+
+
+def _describe_data(found: View | Env, parts: Split[Dataset] | None) -> Iterator[Document]:
     """What is learned from, once it is known that the run is begun."""
     yield SpecDocument(found.spec)
-    if isinstance(found, Dataset):
+    if isinstance(found, View):
         assert parts is not None
-        yield DatasetCard.from_json(stats.describe(parts.train, found.fingerprint()))
+        yield DatasetCard.from_json(stats.describe(parts.train, mapped.fingerprint(found)))
 
 
 def describe(experiment: Experiment, algorithm: Algorithm) -> RunConfig:
     """Everything needed to do it again, for config.json."""
     found = experiment.learn_from
-    logged = found if isinstance(found, Dataset) else None
+    logged = found if isinstance(found, View) else None
     return RunConfig(
         algorithm=experiment.algorithm,
         dataset=experiment.task,
@@ -314,7 +357,8 @@ def describe(experiment: Experiment, algorithm: Algorithm) -> RunConfig:
         version=oryx_marl.__version__,
         device=jax.devices()[0].device_kind,
         rest={
-            "fingerprint": None if logged is None else logged.fingerprint(),
+            "fingerprint": None if logged is None else mapped.fingerprint(logged),
+            "streamed": _is_streamed(found),
             **{k: v for k, v in configs.to_dict(experiment.train).items() if k not in TOLD},
             "evaluation": configs.to_dict(experiment.evaluation),
             "environment": None if experiment.env is None else experiment.env.name,
@@ -326,8 +370,8 @@ def describe(experiment: Experiment, algorithm: Algorithm) -> RunConfig:
     )
 
 
-def _find_action_names(learn_from: Dataset | Env) -> list[str] | None:
-    if isinstance(learn_from, Dataset):
+def _find_action_names(learn_from: View | Env) -> list[str] | None:
+    if isinstance(learn_from, View):
         return stats.find_action_names(learn_from)
     return list(learn_from.action_names) if learn_from.spec.action.kind == "discrete" else None
 

@@ -75,6 +75,20 @@ def counting(title: str, unit: str, console: Console) -> Iterator[Callable[[int]
         yield lambda count: progress.update(task, description=f"{title}: {count:,} {unit}")
 
 
+def now_and_then(title: str, unit: str, console: Console) -> Callable[[int, int], None]:
+    """`report(count, total)` prints a line now and then, above a bar if there is one."""
+    printed = time.monotonic()
+
+    def report(count: int, total: int) -> None:
+        nonlocal printed
+        if time.monotonic() - printed >= SECONDS_BETWEEN_LINES:
+            printed = time.monotonic()
+            line = f"{title}: {count:,} of {total:,} {unit}"
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    return report
+
+
 def _lines(total: int, console: Console, title: str) -> Report:
     """A report that prints a plain line at first, at the end, and now and then between."""
     printed = -SECONDS_BETWEEN_LINES

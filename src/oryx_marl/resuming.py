@@ -11,7 +11,7 @@ from typing import Any
 
 from oryx_marl import config as configs
 from oryx_marl import recipes, registry
-from oryx_marl.data.dataset import Dataset
+from oryx_marl.data.view import View
 from oryx_marl.envs import base
 from oryx_marl.envs.adapters.accept import as_env
 from oryx_marl.envs.base import Env, HostEnv
@@ -65,6 +65,11 @@ class Begun:
     def drop_invalid(self) -> bool:
         return bool(self.config.rest.get("drop_invalid", False))
 
+    @property
+    def is_streamed(self) -> bool:
+        """Whether its data stay on disk."""
+        return bool(self.config.rest.get("streamed", False))
+
     @cached_property
     def named(self) -> Named:
         """What the user has named, and how."""
@@ -85,7 +90,7 @@ def make_experiment(
     *,
     updates: int | None = None,
     steps: int | None = None,
-    data: Dataset | Env | str | Path | None = None,
+    data: View | Env | str | Path | None = None,
     env: Any = None,
     evaluation: EvaluationSettings | None = None,
     continue_on_divergence: bool | None = None,
@@ -123,7 +128,7 @@ def complete(
     )
 
 
-def open_data(begun: Begun, data: Dataset | Env | str | Path | None = None) -> Dataset | Env:
+def open_data(begun: Begun, data: View | Env | str | Path | None = None) -> View | Env:
     """What the run learns from: what is given, or else what it has learned from so far."""
     config = begun.config
     if data is not None and not isinstance(data, str | Path):
@@ -137,7 +142,7 @@ def open_data(begun: Begun, data: Dataset | Env | str | Path | None = None) -> D
     names = [data] if data is not None else [begun.named.data, config.dataset]
     for name in dict.fromkeys(each for each in names if each):
         try:
-            return recipes.open(name)
+            return recipes.open_for_training(name, begun.is_streamed)
         except UnknownNameError:
             if data is not None:
                 raise

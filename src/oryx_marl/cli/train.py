@@ -17,8 +17,8 @@ from oryx_marl.api import TrainedRun
 from oryx_marl.bench import settings
 from oryx_marl.cli.console import DatasetName, console, default_is, errors, say
 from oryx_marl.cli.scores import interval, make_table
-from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.quality import screen as check
+from oryx_marl.data.view import View
 from oryx_marl.envs import base
 from oryx_marl.envs.adapters.accept import as_env
 from oryx_marl.envs.base import Env, HostEnv
@@ -83,7 +83,7 @@ class _Train:
 
     def _train(
         self,
-        learn_from: Dataset | Env,
+        learn_from: View | Env,
         train: TrainSettings,
         config: Any,
         env: Env | HostEnv | None = None,
@@ -123,6 +123,9 @@ class _TrainOffline(_Train):
     interrupted."""
     drop_invalid: bool = False
     """Train on data with invalid rows all the same, without those rows."""
+    stream: bool = False
+    """Leave the data on disk and copy windows as they are needed. Data that are too large for
+    memory stay there anyway; the result is the same."""
     env: typing.Annotated[str | None, default_is("that of the data")] = None
     """Environment to score in: a name, or package.module:make."""
 
@@ -131,7 +134,7 @@ class _TrainOffline(_Train):
         return self.out or self._name_folder(recipes.view(self.dataset).name)
 
     def run(self) -> None:
-        dataset = recipes.open(self.dataset)
+        dataset = recipes.open_for_training(self.dataset, self.stream)
         named = Named(self.dataset, self.env)
         env: Env | HostEnv | None
         if self.begun is None:
@@ -144,7 +147,7 @@ class _TrainOffline(_Train):
             errors.print(f"{check.count_left_out(dataset)}", highlight=False, soft_wrap=True)
         self._train(dataset, self.train, self._choose(dataset), env, named)
 
-    def _choose(self, dataset: Dataset) -> Any:
+    def _choose(self, dataset: View) -> Any:
         """The Config to train with."""
         return self.config  # type: ignore[attr-defined]
 
@@ -166,7 +169,7 @@ class _TrainOryx(_TrainOffline):
                 + ", ".join(single)
             )
 
-    def _choose(self, dataset: Dataset) -> Any:
+    def _choose(self, dataset: View) -> Any:
         if self.preset == "default":
             return super()._choose(dataset)
         quality = dataset.name.split("/")[-1]
@@ -242,4 +245,5 @@ def continue_command(name: str, begun: Begun) -> Any:
     else:
         values["dataset"] = begun.named.data or before.dataset
         values["drop_invalid"] = begun.drop_invalid
+        values["stream"] = begun.is_streamed
     return make_command(name, begun)(**values)

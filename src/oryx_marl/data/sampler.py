@@ -80,7 +80,6 @@ def put_on_device(
     reset = np.zeros(dataset.num_rows, bool)
     reset[dataset.episode_starts] = True
     begun = np.repeat(dataset.episode_starts, dataset.episode_lengths)
-    is_discrete = dataset.spec.action.kind == "discrete"
 
     def put(array: np.ndarray | jax.Array) -> jax.Array:
         return jax.device_put(array, device)
@@ -88,17 +87,17 @@ def put_on_device(
     values = None if value_discount is None else value_scale(dataset, value_discount)
 
     return DeviceData(
-        observations=put(_narrow(dataset.observations)),
-        actions=put(_narrow_ids(dataset.actions) if is_discrete else _narrow(dataset.actions)),
+        observations=put(narrow(dataset.observations)),
+        actions=put(narrow_actions(dataset.actions, dataset.spec.action.kind)),
         rewards=put(dataset.rewards.astype(np.float32)),
         terminals=put(dataset.terminals),
         action_mask=None
         if dataset.action_mask is None
-        else put(_fill_masks(dataset.action_mask, dataset.agent_mask)),
+        else put(fill_masks(dataset.action_mask, dataset.agent_mask)),
         agent_mask=None if dataset.agent_mask is None else put(dataset.agent_mask),
         reset=put(reset),
         step_count=put((np.arange(dataset.num_rows) - begun).astype(np.int32)),
-        state=None if dataset.state is None else put(_narrow(dataset.state)),
+        state=None if dataset.state is None else put(narrow(dataset.state)),
         returns_to_go=put(_returns_to_go(dataset)) if returns_to_go else None,
         feature_statistics=jax.tree.map(put, feature_statistics(dataset)),
         value_scale=None if values is None else put(values),
@@ -111,10 +110,15 @@ def sample_windows(data: DeviceData, key: PRNGKeyArray, batch_size: int, length:
 
     Windows may cross episode borders: `reset` marks them. Features keep the logged dtype.
     """
-    check_length(data.num_rows, length)
-    starts = jax.random.randint(key, (batch_size,), 0, data.num_rows - length + 1)
+    starts = draw_starts(data.num_rows, key, batch_size, length)
     # Else the compiler draws them again for every number that it reads.
     return take_windows(data, jax.lax.optimization_barrier(starts), length)
+
+
+def draw_starts(rows: int, key: PRNGKeyArray, batch_size: int, length: int) -> Int[Array, " B"]:
+    """The rows at which the windows of `sample_windows` begin."""
+    check_length(rows, length)
+    return jax.random.randint(key, (batch_size,), 0, rows - length + 1)
 
 
 def consecutive_windows(
@@ -125,11 +129,19 @@ def consecutive_windows(
 
     They begin at rows drawn by the key alone, uniformly, and go through the log again and again.
     """
-    check_length(data.num_rows, length)
-    firsts = jax.random.randint(key, (batch_size, 1), 0, data.num_rows).astype(jnp.uint32)
-    done = (number.astype(jnp.uint32) * length) % data.num_rows
-    rows = (firsts + done + jnp.arange(length, dtype=jnp.uint32)) % data.num_rows
-    return take_rows(data, jax.lax.optimization_barrier(rows.astype(jnp.int32)))
+    rows = consecutive_rows(data.num_rows, key, number, batch_size, length)
+    return take_rows(data, jax.lax.optimization_barrier(rows))
+
+
+def consecutive_rows(
+    rows: int, key: PRNGKeyArray, number: jax.Array, batch_size: int, length: int
+) -> Int[Array, "B T"]:
+    """The rows of the windows of `consecutive_windows`."""
+    check_length(rows, length)
+    firsts = jax.random.randint(key, (batch_size, 1), 0, rows).astype(jnp.uint32)
+    done = (number.astype(jnp.uint32) * length) % rows
+    found = (firsts + done + jnp.arange(length, dtype=jnp.uint32)) % rows
+    return found.astype(jnp.int32)
 
 
 def take_rows(data: DeviceData, rows: Int[Array, "B T"]) -> Window:
@@ -179,18 +191,20 @@ def _returns_to_go(dataset: Dataset) -> np.ndarray:
     return (before[ends] - before[:-1]).astype(np.float32)
 
 
-def _narrow(values: np.ndarray) -> np.ndarray:
+def narrow(values: np.ndarray) -> np.ndarray:
     """64-bit numbers as float32, since JAX would wrap large integers without a word."""
     return values.astype(np.float32) if values.dtype.itemsize > 4 else values
 
 
-def _narrow_ids(actions: np.ndarray) -> np.ndarray:
+def narrow_actions(actions: np.ndarray, kind: str) -> np.ndarray:
     """Action ids in their dtype if it is a small integer, as int32 otherwise."""
+    if kind == "box":
+        return narrow(actions)
     is_small_integer = actions.dtype.kind in "iu" and actions.dtype.itemsize <= 2
     return actions if is_small_integer else actions.astype(np.int32)
 
 
-def _fill_masks(action_mask: np.ndarray, agent_mask: np.ndarray | None) -> np.ndarray:
+def fill_masks(action_mask: np.ndarray, agent_mask: np.ndarray | None) -> np.ndarray:
     """Empty masks of absent agents become full: a softmax over no action at all is NaN."""
     if agent_mask is None:
         return action_mask

@@ -45,6 +45,8 @@ class VaultView:
             self.num_rows: int = self._rows.num_rows
             self.episode_starts: np.ndarray = self._rows.episode_starts
             self.layout: dict[str, ArrayInfo] = self._rows.layout
+            self.content_sha256: str | None = self._rows.content_sha256
+            """Hash of the description, and so of all hashes in it; None of a foreign vault."""
 
     def read(self, start: int, stop: int, names: Collection[str] | None = None) -> Arrays:
         """Rows from `start` to before `stop` of all arrays, or of those of `names` that exist."""
@@ -65,6 +67,7 @@ class _OwnRows:
     def __init__(self, folder: Path, entry: dict[str, Any], store: Store) -> None:
         self.spec, self.name = Spec.from_dict(entry["spec"]), entry["name"]
         self.origin, self.num_rows = entry["origin"], entry["rows"]
+        self.content_sha256: str = entry["sha256"]
         self._arrays = {name: _StoredArray(folder, store, entry, name) for name in entry["arrays"]}
         self.layout = {name: array.info for name, array in self._arrays.items()}
         starts = self._arrays["episode_starts"]
@@ -148,6 +151,8 @@ class _StoredArray:
 
 class _ForeignRows:
     """Arrays without hashes or Spec; it is derived from all of them in a pass of its own."""
+
+    content_sha256 = None
 
     def __init__(self, folder: Path, document: dict[str, Any], store: Store) -> None:
         self._folder = folder

@@ -13,9 +13,11 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from oryx_marl.algorithms.base import Algorithm
+from oryx_marl.data import view as views
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.sampler import DeviceData, put_on_device, take_rows
 from oryx_marl.data.split import Split
+from oryx_marl.data.stats import find_agent_mask
 from oryx_marl.eval import metrics
 from oryx_marl.networks.heads import LOG_STD_RANGE
 from oryx_marl.ops.distributions import Distribution, SquashedNormal, unsquash
@@ -126,26 +128,24 @@ def marginal_baseline(train: Dataset, validation: Dataset) -> dict[str, float]:
     if train.spec.action.kind == "box":
         return _baseline_in_box(train, validation)
     size = train.spec.action.size
-    is_action = np.arange(size) == train.actions[..., None]
-    if train.agent_mask is not None:
-        is_action &= train.agent_mask[..., None]
-    odds = 1.0 + is_action.sum(axis=0)
-    action_mask = validation.action_mask
-    if action_mask is None:
-        action_mask = np.ones((*validation.actions.shape, size), bool)
-    odds = np.where(action_mask, odds, 0)
-    taken = np.take_along_axis(odds, validation.actions[..., None].astype(int), axis=-1)[..., 0]
-    counts = (taken > 0) & (action_mask.sum(axis=-1) != 1)
-    if validation.agent_mask is not None:
-        counts &= validation.agent_mask
-    if not counts.any():  # nobody ever has a choice
+    odds = np.ones((train.spec.num_agents, size))
+    for chunk in views.chunks(train, ("actions", "agent_mask")):
+        is_action = np.arange(size) == chunk.arrays["actions"][..., None]
+        odds += (is_action & find_agent_mask(chunk.arrays)[..., None]).sum(axis=0)
+    sums = np.zeros(3)
+    for chunk in views.chunks(validation, ("actions", "agent_mask", "action_mask")):
+        actions = chunk.arrays["actions"]
+        action_mask = chunk.arrays.get("action_mask", np.ones((*actions.shape, size), bool))
+        here = np.where(action_mask, odds, 0)
+        taken = np.take_along_axis(here, actions[..., None].astype(int), axis=-1)[..., 0]
+        counts = (taken > 0) & (action_mask.sum(axis=-1) != 1) & find_agent_mask(chunk.arrays)
+        shares = taken[counts] / here.sum(axis=-1)[counts]
+        accuracy = (here.argmax(axis=-1) == actions)[counts]
+        sums += [np.log(shares).sum(), accuracy.sum(), counts.sum()]
+    if sums[2] == 0:  # nobody ever has a choice
         return {"log_likelihood": 0.0, "action_accuracy": 1.0}
-    shares = taken[counts] / odds.sum(axis=-1)[counts]
-    accuracy = (odds.argmax(axis=-1) == validation.actions)[counts]
-    return {
-        "log_likelihood": float(np.log(shares).mean()),
-        "action_accuracy": float(accuracy.mean()),
-    }
+    likelihood, accuracy = (sums[:2] / sums[2]).tolist()
+    return {"log_likelihood": likelihood, "action_accuracy": accuracy}
 
 
 def _baseline_in_box(train: Dataset, validation: Dataset) -> dict[str, float]:

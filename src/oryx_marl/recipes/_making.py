@@ -17,6 +17,7 @@ from oryx_marl.data.vault_view import VaultView
 from oryx_marl.errors import OryxError, OryxWarning, UnknownNameError
 from oryx_marl.policy.acting import DEFAULT, name_of
 from oryx_marl.recipes.base import TRAINING, Recipe, Request
+from oryx_marl.training import streamed
 
 ROOM = "recipes"
 SEGMENTS = "segments"
@@ -40,6 +41,12 @@ def open(name_or_path: str | Path, root: Path | None = None) -> Dataset:
 def view(name_or_path: str | Path, root: Path | None = None) -> VaultView:
     """The same, of which only what is asked for is read."""
     return VaultView(find(name_or_path, root))
+
+
+def open_for_training(name_or_path: str | Path, stream: bool = False) -> Dataset | VaultView:
+    """In memory; or, if asked for or if there is too little, as a view that stays on disk."""
+    found = view(name_or_path)
+    return found if stream or streamed.is_too_large(found) else open(name_or_path)
 
 
 def find(name_or_path: str | Path, root: Path | None = None) -> Path:

@@ -1,5 +1,6 @@
 """Learning from logged data that lies on the device."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ from oryx_marl.data.sampler import DeviceData, consecutive_windows, sample_windo
 from oryx_marl.parallel.seeds import over_seeds, seeds_at_once
 from oryx_marl.training.loop import Metrics
 from oryx_marl.training.memory import fit
+from oryx_marl.types import Window
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,26 +65,46 @@ def run_updates(
     """Learners [S, ...] after `num_updates` more updates, and the mean metrics [S]."""
 
     def one_seed(learner: Any, key: jax.Array) -> tuple[Any, Metrics]:
-        def one_update(learner: Any, number: jax.Array) -> tuple[Any, Metrics]:
-            sample_key, update_key = jax.random.split(jax.random.fold_in(key, number))
+        def draw(number: jax.Array, sample_key: jax.Array) -> Window:
             size = algorithm.batch_size, algorithm.sequence_length
             if algorithm.consecutive_windows:
-                window = consecutive_windows(data, jax.random.fold_in(key, LANES), number, *size)
-            else:
-                window = sample_windows(data, sample_key, *size)
-            fitted = fit(algorithm, learner, window, seeds_at_once(len(keys)), data)
-            return fitted.update(learner, window, update_key)
+                return consecutive_windows(data, jax.random.fold_in(key, LANES), number, *size)
+            return sample_windows(data, sample_key, *size)
 
         numbers = first + 1 + jnp.arange(num_updates)
-        learner, metrics = jax.lax.scan(one_update, learner, numbers)
-        return learner, _in_logged_units(jax.tree.map(lambda x: x.mean(axis=0), metrics), data)
+        learner, metrics = scan_updates(algorithm, learner, key, numbers, draw, len(keys), data)
+        means = jax.tree.map(lambda x: x.mean(axis=0), metrics)
+        return learner, in_logged_units(means, data.value_scale)
 
     return over_seeds(one_seed)(learners, keys)
 
 
-def _in_logged_units(metrics: Metrics, data: DeviceData) -> Metrics:
+def scan_updates(
+    algorithm: Algorithm,
+    learner: Any,
+    key: jax.Array,
+    numbers: jax.Array,
+    draw: Callable[[jax.Array, jax.Array], Window],
+    num_seeds: int,
+    data: DeviceData,
+) -> tuple[Any, Metrics]:
+    """A learner after the updates of these numbers, and the metrics of each [U].
+
+    `draw(number, key)` gives the windows of an update; `data` lie beside them on the device.
+    """
+
+    def one_update(learner: Any, number: jax.Array) -> tuple[Any, Metrics]:
+        sample_key, update_key = jax.random.split(jax.random.fold_in(key, number))
+        window = draw(number, sample_key)
+        fitted = fit(algorithm, learner, window, seeds_at_once(num_seeds), data)
+        return fitted.update(learner, window, update_key)
+
+    return jax.lax.scan(one_update, learner, numbers)
+
+
+def in_logged_units(metrics: Metrics, value_scale: jax.Array | None) -> Metrics:
     """Values in the units of the logged rewards."""
-    if data.value_scale is None:
+    if value_scale is None:
         return metrics
-    found = {name: metrics[name] * data.value_scale for name in IN_REWARDS if name in metrics}
+    found = {name: metrics[name] * value_scale for name in IN_REWARDS if name in metrics}
     return {**metrics, **found}

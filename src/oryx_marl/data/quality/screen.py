@@ -6,7 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool
 
+from oryx_marl.data import view as views
 from oryx_marl.data.dataset import Dataset
+from oryx_marl.data.view import View
 from oryx_marl.errors import OryxError
 
 Mask = Bool[np.ndarray, "R N"]
@@ -59,30 +61,32 @@ class LeftOut(NamedTuple):
         )
 
 
-def find_problems(dataset: Dataset, limit: int = 3) -> list[Problem]:
+def find_problems(view: View, limit: int = 3) -> list[Problem]:
     """The first `limit` places of each kind of problem; `Problem.count` tells how many there are.
 
     Numbers must be finite (as float32) for absent agents too, since 0 times NaN is NaN. Actions
     and their legality matter for present agents only.
     """
-    problems = []
-    for kind, mask in find_masks(dataset).items():
-        flat = np.flatnonzero(mask)
-        for row, agent in zip(*np.unravel_index(flat[:limit], mask.shape), strict=True):
-            episode, step = dataset.locate(int(row))
-            what = tell(dataset, kind, int(row), int(agent))
-            name = dataset.spec.agents[agent]
-            problem = Problem(kind, episode, step, name, what, REMEDIES[kind], flat.size)
-            problems.append(problem)
-    return problems
+    found: dict[str, list[Problem]] = {kind: [] for kind in REMEDIES}
+    counts = dict.fromkeys(REMEDIES, 0)
+    for chunk in views.chunks(view):
+        for kind, mask in find_masks(chunk.data).items():
+            flat = np.flatnonzero(mask)
+            counts[kind] += flat.size
+            first = flat[: limit - len(found[kind])]
+            for row, agent in zip(*np.unravel_index(first, mask.shape), strict=True):
+                what, name = tell(chunk.data, kind, int(row), int(agent)), view.spec.agents[agent]
+                place = Problem(kind, *chunk.locate(int(row)), name, what, REMEDIES[kind], 0)
+                found[kind].append(place)
+    return [replace(each, count=counts[kind]) for kind in REMEDIES for each in found[kind]]
 
 
-def require_clean(dataset: Dataset) -> None:
+def require_clean(view: View) -> None:
     """Raises an error that lists the problems, if there are any."""
-    problems = find_problems(dataset)
+    problems = find_problems(view)
     if not problems:
         return
-    lines = [f"dataset '{dataset.name}' cannot be trained on as it is:"]
+    lines = [f"dataset '{view.name}' cannot be trained on as it is:"]
     for kind in dict.fromkeys(problem.kind for problem in problems):
         places = [problem for problem in problems if problem.kind == kind]
         lines.append(f"  {kind}, {places[0].count} agent-steps ({places[0].remedy}):")
@@ -93,13 +97,16 @@ def require_clean(dataset: Dataset) -> None:
     raise OryxError("\n".join(lines))
 
 
-def count_left_out(dataset: Dataset) -> LeftOut:
+def count_left_out(view: View) -> LeftOut:
     """What `drop_invalid` will keep away from the learner."""
-    masks = find_masks(dataset)
-    broken = _broken(masks)
-    policy_only = (masks["illegal action"] | masks["no legal action"]) & ~broken
-    newly_absent = broken if dataset.agent_mask is None else broken & dataset.agent_mask
-    return LeftOut(broken.size, int(newly_absent.sum()), int(policy_only.sum()))
+    counts = np.zeros(3, int)
+    for chunk in views.chunks(view):
+        masks, agent_mask = find_masks(chunk.data), chunk.data.agent_mask
+        broken = _broken(masks)
+        policy_only = (masks["illegal action"] | masks["no legal action"]) & ~broken
+        newly_absent = broken if agent_mask is None else broken & agent_mask
+        counts += [broken.size, newly_absent.sum(), policy_only.sum()]
+    return LeftOut(*counts.tolist())
 
 
 def drop_invalid(dataset: Dataset) -> Dataset:
