@@ -4,13 +4,14 @@
     python benchmarks/bounded_memory.py FOLDER --gigabytes 1 --agents 50 --features 100
 
 A log is generated in FOLDER (unless it is there), then written anew, checked, described, split,
-exported and subsampled, each in a process of its own. Memory is the largest anonymous resident set
-(RssAnon in /proc/PID/status, so Linux only), sampled while the process runs. What the operations
-write is removed again; the log is not.
+exported, subsampled and trained on, each in a process of its own. Memory is the largest anonymous
+resident set (RssAnon in /proc/PID/status, so Linux only), sampled while the process runs. What the
+operations write is removed again; the log, and what was unpacked to train from, are not.
 """
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -103,6 +104,7 @@ def measure(operation: str, command: list[str]) -> Measured:
 def operations(log: Path, made: Path) -> dict[str, list[str]]:
     """The command of each operation on a log; what it writes goes under `made`."""
     oryx = [sys.executable, "-m", "oryx_marl", "data"]
+    train = [sys.executable, "-m", "oryx_marl", "train", "bc", str(log), "--stream", "--seeds", "1"]
     root = ["--root", str(made)]
     return {
         "check": [*oryx, "check", str(log)],
@@ -116,6 +118,8 @@ def operations(log: Path, made: Path) -> dict[str, list[str]]:
         "subsample to half": [
             *(*oryx, "subsample", str(log), "made/half", "--rows", str(_half(log)), *root)
         ],
+        "train 100 updates": [*train, "--updates", "100", "--out", str(made / "run")],
+        "again, unpacked": [*train, "--updates", "100", "--out", str(made / "run")],
     }
 
 
@@ -126,6 +130,7 @@ def _half(log: Path) -> int:
 def run(folder: Path, gigabytes: float, agents: int, features: int) -> list[Measured]:
     """All operations, one after another."""
     log, made = folder / "large.vlt" / "log", folder / "made"
+    os.environ.setdefault("ORYX_UNPACKED", str(folder / "unpacked"))
     shape = [str(gigabytes), str(agents), str(features)]
     found = []
     if not vault.is_vault(log):

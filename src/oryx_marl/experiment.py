@@ -228,7 +228,7 @@ def _unpack(
     if drop_invalid:
         raise OryxError(
             f"invalid rows of '{view.name}' cannot be left out while it stays on disk; repair it "
-            "first (oryx data check --repair NEW_NAME), and train on that"
+            "first (oryx data check NAME --fix), and train on the copy"
         )
     screen.require_clean(view)
     parts: Split[View] = split(view, share, length)
