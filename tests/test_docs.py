@@ -229,7 +229,7 @@ def test_pictures_are_generated(benchmarks: None) -> None:
 
 def test_every_environment_is_shown() -> None:
     shown = re.findall(
-        r"!\[.+\]\(\.\./(pictures/.+\.png)\)\n\n```\noryx train sable --env (\S+)\n",
+        r"!\[.+\]\(\.\./(pictures/.+\.png)\)\n\n```\noryx .+ --env (\S+)",
         read("docs/reference/environments.md"),
     )
     assert {base.find(name)[0] for _, name in shown} == {*registry.names("envs")}

@@ -286,7 +286,7 @@ def evaluate(
     act: str | float | Sequence[str | float] = SCORED,
     which: Which = "last",
     stream: int = 0,
-    num_envs: int = 16,
+    num_envs: int | None = None,
     num_workers: int | None = None,
     greedy: bool | None = None,
 ) -> Evaluated:
@@ -302,15 +302,16 @@ def evaluate(
             several of these, all in the same episodes. Default: sampled and greedy.
         which: the last weights, or those of the best evaluation.
         stream: another number gives other episodes.
-        num_envs: environments side by side, where they run outside JAX.
-        num_workers: processes for those (default: one per processor; 0: this one).
+        num_envs: environments side by side, where they run outside JAX (default: 16 of
+            PettingZoo's, else the environment's own number).
+        num_workers: processes, or threads, for those (default: one per processor; 0: this one).
         greedy: old name of act="greedy"; it goes with the next release.
     """
     ways = by_name(act if greedy is None else from_greedy(greedy))
     compilation.use_cache()
     policy = load_policy(_folder(run), which)
     if env is None:
-        env = envs.make(policy.spec)
+        env = envs.make(policy.spec, num_envs, num_workers)
     found = as_env(env, num_envs=num_envs, num_workers=num_workers, fits=policy.spec)
     try:
         evaluator = Evaluator(policy.algorithm, found, list(policy.seeds))

@@ -22,7 +22,7 @@ def make(name):
     return toy_envs.make(**TOYS[name]) if name in TOYS else base.make_named(name)
 
 
-@pytest.fixture(params=[*registry.names("envs"), *TOYS])
+@pytest.fixture(params=[*env_conformance.FAMILIES, *TOYS])
 def env(request):
     return make(request.param)
 

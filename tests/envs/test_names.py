@@ -70,6 +70,8 @@ def test_an_unknown_name_is_told_what_there_is(capsys):
         "hanabi",
         "rware-tiny-2ag-easy",
         "rware-<rows>x<columns>x<height>-<N>ag",
+        "mamujoco-halfcheetah-6x1",
+        "-obsk<K>, -omar or -omiga",
     ):
         assert word in message
 
@@ -83,7 +85,14 @@ def test_runs_are_called_by_the_scenario(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "package"), [("connector", "jumanji"), ("smax", "jaxmarl"), ("hanabi", "jaxmarl")]
+    ("name", "package"),
+    [
+        ("connector", "jumanji"),
+        ("smax", "jaxmarl"),
+        ("hanabi", "jaxmarl"),
+        ("mamujoco", "mujoco"),
+        ("mamujoco", "gymnasium"),
+    ],
 )
 def test_a_missing_package_is_named(name, package, monkeypatch):
     for module in [m for m in sys.modules if m.partition(".")[0] == package]:
@@ -101,7 +110,7 @@ from oryx_marl import cli
 from oryx_marl.envs import base
 base.find("con-35x35x100a")
 base.find("tmaze")
-found = {"jumanji", "jaxmarl", "pettingzoo", "gymnasium", "matplotlib"} & set(sys.modules)
+found = {"jumanji", "jaxmarl", "pettingzoo", "gymnasium", "mujoco", "matplotlib"} & set(sys.modules)
 assert not found, found
 ours = sys.stdout, sys.stderr = io.StringIO(), io.StringIO()
 base.optional("jaxmarl.environments.smax")

@@ -3,13 +3,13 @@
 import sys
 from functools import cache
 
+import env_conformance
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from pettingzoo import ParallelEnv
 from pettingzoo.test import parallel_api_test
 
-from oryx_marl import registry
 from oryx_marl.envs import to_pettingzoo
 from oryx_marl.errors import OryxError
 
@@ -19,7 +19,7 @@ def make(name):
     return to_pettingzoo(name, "rgb_array")
 
 
-@pytest.fixture(params=registry.names("envs"))
+@pytest.fixture(params=env_conformance.FAMILIES)
 def env(request):
     return make(request.param)
 

@@ -11,14 +11,18 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import host_conformance
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from oryx_marl import registry
 from oryx_marl.envs.base import Env
 from oryx_marl.rollout.episodes import RESERVED
 from oryx_marl.types import Observation, Spec
 
+FAMILIES = [name for name in registry.names("envs") if name not in host_conformance.FAMILIES]
+"""Those of the package in JAX."""
 EPISODES = 32
 SHORT = 6
 """Steps that are short enough for every environment."""

@@ -6,6 +6,7 @@
 It needs two environments at least, and episodes that end within `MOST_STEPS` random steps.
 """
 
+import inspect
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -13,9 +14,16 @@ from typing import Any
 import jax
 import numpy as np
 
+from oryx_marl import registry
 from oryx_marl.envs.base import HostEnv, is_host
 from oryx_marl.types import Step
 
+FAMILIES = [
+    name
+    for name in registry.names("envs")
+    if "num_envs" in inspect.signature(registry.load("envs", name).make).parameters
+]
+"""Those of the package outside JAX: they are told how many there are to be."""
 MOST_STEPS = 200
 SEEDS = np.arange(100, 164)
 

@@ -28,16 +28,16 @@ class Eval:
     """The last weights, or those of the best evaluation while training."""
     stream: int = 0
     """Another number gives other episodes."""
-    num_envs: int = 16
+    num_envs: Annotated[int | None, default_is("16 of PettingZoo's, else their own number")] = None
     """Environments side by side, where they run outside JAX."""
     workers: Annotated[int | None, default_is("one per processor")] = None
-    """Processes for those; 0: none beside this one."""
+    """Processes, or threads, for those; 0: none beside this one."""
     json: bool = False
     """Print JSON."""
 
     def __post_init__(self) -> None:
         for name in ("episodes", "num_envs"):
-            if getattr(self, name) < 1:
+            if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise OryxError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.stream < 0:
             raise OryxError(f"stream must not be negative, got {self.stream}")

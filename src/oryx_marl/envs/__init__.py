@@ -19,7 +19,8 @@ def to_pettingzoo(env: "Env | str", render_mode: str | None = None) -> Any:
 
     base.optional("pettingzoo")
     adapter: Any = base.optional("oryx_marl.envs.adapters.to_pettingzoo")
-    return adapter.PettingZoo(base.make_named(env) if isinstance(env, str) else env, render_mode)
+    found = base.make_named(env) if isinstance(env, str) else env
+    return adapter.PettingZoo(base.require_jax(found, "PettingZoo's interface"), render_mode)
 
 
 def as_env(thing: Any, **options: Any) -> "Env | HostEnv":

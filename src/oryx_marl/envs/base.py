@@ -1,6 +1,7 @@
 """The protocols of environments, in JAX and outside of it, and environments by name."""
 
 import importlib
+import inspect
 import io
 import sys
 from collections.abc import Iterator, Mapping
@@ -80,7 +81,11 @@ class HostEnv(Protocol):
 
     The leaves of a Step have a leading axis of environments. All randomness comes from the seeds:
     equal seeds and actions give equal steps. Whatever it reports in `Step.metrics` may appear with
-    time; NaN stands where nothing was reported.
+    time; NaN stands where nothing was reported. With `render_rgb(which)`, a picture of one of them
+    as it is now, runs keep replays.
+
+    A family's `make` takes `num_envs`, how many there are, and `num_workers`, threads or processes
+    for them, besides what goes into the Spec.
     """
 
     spec: Spec
@@ -127,25 +132,35 @@ def require_jax(env: Env | HostEnv, what: str) -> Env:
     return env  # type: ignore[return-value]
 
 
-def make(spec: Spec) -> Env | HostEnv:
-    """The environment that a Spec describes; families outside JAX make a HostEnv."""
+def make(spec: Spec, num_envs: int | None = None, num_workers: int | None = None) -> Env | HostEnv:
+    """The environment that a Spec describes; families outside JAX make a HostEnv.
+
+    Of those there are `num_envs`, stepped by `num_workers`; where None, as many as they choose.
+    """
     if not spec.environment:
         raise OryxError(
             "this data comes from no environment we know, so nothing can be rolled out; name one "
             "with env, such as package.module:make"
         )
-    return _build(spec.environment, spec.environment_config)
+    return _build(spec.environment, spec.environment_config, num_envs, num_workers)
 
 
-def make_named(name: str) -> Env | HostEnv:
+def make_named(
+    name: str, num_envs: int | None = None, num_workers: int | None = None
+) -> Env | HostEnv:
     """The environment of a scenario's name, such as con-15x15x23a, or a family's default one."""
-    return _build(*find(name))
+    return _build(*find(name), num_envs, num_workers)
 
 
-def _build(family: str, config: Mapping[str, Any]) -> Env | HostEnv:
+def _build(
+    family: str, config: Mapping[str, Any], num_envs: int | None, num_workers: int | None
+) -> Env | HostEnv:
     """What a family makes; a PettingZoo environment of a plug-in becomes a HostEnv."""
     module = registry.load("envs", family)
-    factory = partial(module.make, **config)
+    sizes = {"num_envs": num_envs, "num_workers": num_workers}
+    taken = inspect.signature(module.make).parameters  # a family in JAX has no use for them
+    given = {name: size for name, size in sizes.items() if size is not None and name in taken}
+    factory = partial(module.make, **{**config, **given})
     try:
         made = factory()
     except (TypeError, ValueError) as error:

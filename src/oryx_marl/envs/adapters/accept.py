@@ -20,7 +20,7 @@ NUM_ENVS = 16
 def as_env(
     thing: Any,
     *,
-    num_envs: int = NUM_ENVS,
+    num_envs: int | None = None,
     num_workers: int | None = None,
     episode_limit: int | None = None,
     fits: Spec | None = None,
@@ -31,21 +31,24 @@ def as_env(
         thing: one of our JAX environments or of a HostEnv; a PettingZoo parallel environment; a
             function without arguments that makes one of these; or text: `package.module:make` for
             such a function, else the name of an environment that comes with the package.
-        num_envs: PettingZoo environments side by side. An instance is the only one of its kind.
-        num_workers: processes that they run in; 0 is this one. Default: one per processor.
+        num_envs: environments outside JAX side by side. Default: 16 of PettingZoo's, or as many as
+            one of ours chooses. An instance is the only one of its kind.
+        num_workers: processes, or threads, that they run in; 0 is this one. Default: one per
+            processor.
         episode_limit: steps after which episodes of PettingZoo environments are cut off.
         fits: what the policy was made for. An error says where the environment differs.
     """
     agents = () if fits is None else fits.agents
-    workers = min(num_envs, os.cpu_count() or 1) if num_workers is None else num_workers
     if isinstance(thing, str) and ":" not in thing:
-        env: Any = base.make_named(thing)
+        env: Any = base.make_named(thing, num_envs, num_workers)
     elif _is_pettingzoo(thing):
         env = ParallelEnvs(lambda: thing, 1, 0, episode_limit=episode_limit, agents=agents)
     elif _is_ours(thing):
         env = thing
     else:
-        env = _from_factory(thing, num_envs, workers, episode_limit, agents)
+        count = NUM_ENVS if num_envs is None else num_envs
+        workers = min(count, os.cpu_count() or 1) if num_workers is None else num_workers
+        env = _from_factory(thing, count, workers, episode_limit, agents)
     if fits is not None:
         require_fit(fits, env)
     return env
