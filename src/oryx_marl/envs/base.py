@@ -82,7 +82,7 @@ class HostEnv(Protocol):
     The leaves of a Step have a leading axis of environments. All randomness comes from the seeds:
     equal seeds and actions give equal steps. Whatever it reports in `Step.metrics` may appear with
     time; NaN stands where nothing was reported. With `render_rgb(which)`, a picture of one of them
-    as it is now, runs keep replays.
+    as it is now, runs keep replays; `simulator` names what its recordings depend on.
 
     A family's `make` takes `num_envs`, how many there are, and `num_workers`, threads or processes
     for them, besides what goes into the Spec.

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from oryx_marl.envs import _mamujoco_render, _mamujoco_views
+from oryx_marl.envs import _mamujoco_render, _mamujoco_views, base
 from oryx_marl.envs._mamujoco_engine import load_model, make_engine
 from oryx_marl.envs._mamujoco_robots import ROBOTS
 from oryx_marl.envs._mamujoco_scenarios import SCENARIOS as SCENARIOS
@@ -73,6 +73,7 @@ class Mamujoco:
             for part in parts
         ]
         self._is_normalised = view == "omiga"
+        self.simulator = f"mujoco {base.optional('mujoco').__version__}"
         self.name = name_of(robot, agents, view, obsk)
         self.spec = self._make_spec(robot, agents, view, obsk)
         self.action_names = tuple(f"torque {number}" for number in range(self.spec.action.size))

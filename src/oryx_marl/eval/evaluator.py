@@ -1,6 +1,6 @@
 """Scores of all seeds' weights in an environment."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from oryx_marl.algorithms.base import Algorithm
+from oryx_marl.algorithms.base import Acting
 from oryx_marl.envs.base import Env, HostEnv, is_host, require_jax
 from oryx_marl.errors import OryxError
 from oryx_marl.parallel.devices import fetch
@@ -28,7 +28,7 @@ class Evaluator:
     Seeds play side by side in a JAX environment, and one after another in a HostEnv.
     """
 
-    def __init__(self, algorithm: Algorithm, env: Env | HostEnv, seeds: list[int]) -> None:
+    def __init__(self, algorithm: Acting, env: Env | HostEnv, seeds: list[int]) -> None:
         self.algorithm = algorithm
         self.env = env
         # Training folds the update's number into the seed's key, and that number is never -1.
@@ -101,6 +101,14 @@ class Evaluator:
         policy = self.algorithm.policy(first).at_temperature(temperature)
         return jax.jit(lambda: rollout.record_trajectories(env, policy, key, episodes))()
 
+    def walk(
+        self, env: HostEnv, weights: Any, stream: int, episodes: int, temperature: float = 1.0
+    ) -> Iterator[host.Happened]:
+        """Episodes of the first seed step by step, in `env`, which may watch the HostEnv."""
+        first = jax.tree.map(lambda x: jnp.asarray(x[0]), fetch(weights))
+        policy = host.compile_policy(self.algorithm, first, temperature)
+        return host.walk(env, policy, jax.random.fold_in(self._keys[0], stream), episodes)
+
 
 def by_name(episodes: Any) -> dict[str, np.ndarray]:
     """Episodes as named scores."""
@@ -109,7 +117,7 @@ def by_name(episodes: Any) -> dict[str, np.ndarray]:
 
 @partial(jax.jit, static_argnames=("algorithm", "env", "episodes"))
 def _play(
-    algorithm: Algorithm,
+    algorithm: Acting,
     env: Env,
     episodes: int,
     weights: Any,

@@ -6,8 +6,9 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int
 
-from oryx_marl.envs.base import Env, require_jax
+from oryx_marl.envs.base import Env, HostEnv, is_host, require_jax
 from oryx_marl.eval.evaluator import Evaluator
+from oryx_marl.outcomes._film import film_episodes
 from oryx_marl.runs.replay import Episode
 
 
@@ -15,6 +16,8 @@ def make_replay(
     evaluator: Evaluator, weights: Any, stream: int, episodes: int, temperature: float = 1.0
 ) -> list[Episode]:
     """Pictures and actions of episodes of the first seed."""
+    if is_host(evaluator.env):
+        return _make_on_host(evaluator, weights, stream, episodes, temperature)
     env = require_jax(evaluator.env, "a replay")
     recorded = evaluator.record_trajectories(weights, stream, episodes, temperature)
     played = jax.device_get(recorded)
@@ -39,7 +42,29 @@ def make_replay(
     return found
 
 
-def caption(env: Env, action: Int[np.ndarray, ""] | Float[np.ndarray, " A"]) -> str:
+def _make_on_host(
+    evaluator: Evaluator, weights: Any, stream: int, episodes: int, temperature: float
+) -> list[Episode]:
+    env = evaluator.env
+    assert is_host(env)
+    films = film_episodes(
+        env, lambda filmed: evaluator.walk(filmed, weights, stream, episodes, temperature)
+    )
+    return [
+        Episode(
+            title=f"episode {index + 1}" + (f", every {film.every}th step" * (film.every > 1)),
+            episode_return=float(sum(film.rewards)),
+            frames=np.stack(film.frames),
+            actions=tuple(
+                tuple(caption(env, action) for action in acted) for acted in film.actions
+            ),
+            rewards=tuple(film.rewards),
+        )
+        for index, film in enumerate(films)
+    ]
+
+
+def caption(env: Env | HostEnv, action: Int[np.ndarray, ""] | Float[np.ndarray, " A"]) -> str:
     """An action in words: the name of an id, or the numbers of a vector."""
     if np.ndim(action) == 0:
         return env.action_names[int(action)]

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from oryx_marl.envs.base import is_host
 from oryx_marl.eval import metrics
 from oryx_marl.eval.evaluator import Evaluator, Scores
 from oryx_marl.outcomes.base import Trained
@@ -49,7 +48,7 @@ class EnvironmentScores:
             best,
         )
         run.write(MarlEval(layout))
-        if self.replays and not is_host(env) and hasattr(env, "render_rgb"):
+        if self.replays and hasattr(env, "render_rgb"):
             weights, stream = trained.weights["last"], STREAMS["replay"]
             run.write_replay(
                 make_replay(self.evaluator, weights, stream, self.replays, self._temperature)

@@ -41,6 +41,12 @@ def require_fit(policy: PolicyArtifact, env: Env | HostEnv, path: Path) -> None:
         raise OryxError(f"the policy of {path} cannot act in {env.name}: {'; '.join(misfits)}")
 
 
+def describe_env(env: Env | HostEnv) -> dict[str, Any]:
+    """What is kept of an environment beside its Spec: other versions play differently."""
+    found = {"environment_version": getattr(env, "version", None)}
+    return {**found, "simulator": env.simulator} if hasattr(env, "simulator") else found
+
+
 def record_policy(
     env: Env | HostEnv,
     policy: PolicyArtifact,
@@ -52,7 +58,7 @@ def record_policy(
     """Whole episodes of the policy's first seed; an environment outside of JAX is closed then."""
     notes = {
         "policies": [{**policy.origin, "act": name_of(act), "sha256": policy.sha256}],
-        "environment_version": getattr(env, "version", None),
+        **describe_env(env),
     }
     try:
         yield from record_parts(

@@ -9,8 +9,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from oryx_marl.algorithms.base import Policy
 from oryx_marl.data.dataset import Dataset
-from oryx_marl.envs.base import Env
-from oryx_marl.recipes._any_policy import record_parts
+from oryx_marl.envs.base import Env, HostEnv, is_host
+from oryx_marl.recipes._any_policy import describe_env, record_parts
 from oryx_marl.recipes.base import Request
 
 
@@ -24,9 +24,12 @@ class Scripted(NamedTuple):
         return self.script
 
 
-def record(env: Env, script: Policy, request: Request) -> Iterator[Dataset]:
+def record(env: Env | HostEnv, script: Policy, request: Request) -> Iterator[Dataset]:
     """Whole episodes, cut after the first with which the rows are reached."""
-    return record_parts(Scripted(script), None, env, request.rows, request.seed, request.tell)
+    notes = describe_env(env) if is_host(env) else {}
+    return record_parts(
+        Scripted(script), None, env, request.rows, request.seed, request.tell, **notes
+    )
 
 
 def draw_available(

@@ -39,7 +39,7 @@ def record_episodes(
     """
     limit = env.spec.episode_limit
     if is_host(env):
-        num_envs = env.num_envs
+        num_envs = env.num_envs if limit is None else min(env.num_envs, -(-rows // limit))
     elif limit is None:
         raise OryxError(f"environment '{env.spec.environment}' has no episode limit to roll out to")
     else:
