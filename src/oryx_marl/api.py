@@ -28,7 +28,7 @@ from oryx_marl.eval.evaluator import Evaluator
 from oryx_marl.experiment import EvaluationSettings, Experiment, Named
 from oryx_marl.outcomes.scores import STREAMS
 from oryx_marl.parallel import compilation
-from oryx_marl.policy.acting import DEFAULT, SCORED, by_name, from_greedy
+from oryx_marl.policy.acting import by_name, from_greedy, ways_in
 from oryx_marl.policy.player import Player
 from oryx_marl.progress import Report, now_and_then, training_bar
 from oryx_marl.report import page
@@ -283,7 +283,7 @@ def evaluate(
     env: Any = None,
     *,
     episodes: int = 320,
-    act: str | float | Sequence[str | float] = SCORED,
+    act: str | float | Sequence[str | float] | None = None,
     which: Which = "last",
     stream: int = 0,
     num_envs: int | None = None,
@@ -299,7 +299,8 @@ def evaluate(
             data came from.
         episodes: per seed.
         act: how the policy acts: "sampled", "greedy", a temperature between them such as 0.25, or
-            several of these, all in the same episodes. Default: sampled and greedy.
+            several of these, all in the same episodes. Default: sampled and greedy; of continuous
+            actions greedy (the mode) and sampled.
         which: the last weights, or those of the best evaluation.
         stream: another number gives other episodes.
         num_envs: environments side by side, where they run outside JAX (default: 16 of
@@ -307,9 +308,12 @@ def evaluate(
         num_workers: processes, or threads, for those (default: one per processor; 0: this one).
         greedy: old name of act="greedy"; it goes with the next release.
     """
-    ways = by_name(act if greedy is None else from_greedy(greedy))
+    chosen = act if greedy is None else from_greedy(greedy)
+    if chosen is not None:
+        by_name(chosen)  # refuses what is no way of acting
     compilation.use_cache()
     policy = load_policy(_folder(run), which)
+    ways = ways_in(chosen, policy.spec.action)
     if env is None:
         env = envs.make(policy.spec, num_envs, num_workers)
     found = as_env(env, num_envs=num_envs, num_workers=num_workers, fits=policy.spec)
@@ -332,7 +336,7 @@ def load(
     *,
     which: Which = "last",
     seed: int | None = None,
-    act: str | float = DEFAULT,
+    act: str | float | None = None,
     random_seed: int = 0,
     greedy: bool | None = None,
 ) -> Player:
@@ -342,7 +346,8 @@ def load(
         run: what `train` returned, the folder of a run, or a policy file.
         which: the last weights, or those of the best evaluation.
         seed: number of the training's seed (default: the first).
-        act: "sampled", "greedy" (always the likeliest action), or a temperature between them.
+        act: "sampled", "greedy" (always the likeliest action), or a temperature between them;
+            default: sampled, of continuous actions greedy (the mode).
         random_seed: the sequence of episodes that are sampled is the same for the same number.
         greedy: old name of act="greedy"; it goes with the next release.
     """

@@ -81,6 +81,9 @@ def _read(kind: Any, name: str, value: Any) -> Any:
         if not isinstance(value, Mapping):
             raise OryxError(f"{name} must be a table of settings, got {value!r}")
         return from_dict(kind, value)
+    kinds = (kind, *typing.get_args(kind))  # an optional tuple too
+    if isinstance(value, list) and any(typing.get_origin(each) is tuple for each in kinds):
+        return tuple(value)
     if typing.get_origin(kind) is tuple:
-        return tuple(value) if isinstance(value, list) else value
+        return value
     return _coerce(kind, name, value)

@@ -31,7 +31,7 @@ from oryx_marl.outcomes.base import Outcome, Trained
 from oryx_marl.outcomes.held_out import HeldOutLikelihood
 from oryx_marl.outcomes.scores import EnvironmentScores
 from oryx_marl.parallel import devices
-from oryx_marl.policy.acting import SCORED, Act, by_name
+from oryx_marl.policy.acting import Act, by_name, ways_in
 from oryx_marl.runs.documents import (
     DatasetCard,
     RunConfig,
@@ -62,9 +62,10 @@ class EvaluationSettings:
     hold_out: float | None = None
     """Share of the logged episodes that are not learned from: how well are their actions predicted?
     Unset: 0.1 where no environment is known, else none."""
-    act: tuple[Act, ...] = SCORED
+    act: tuple[Act, ...] | None = None
     """How the policy acts when it is scored: sampled, greedy, or a temperature between them. Each
-    is scored at the end; the first is the headline, and that of the learning curve and replay."""
+    is scored at the end; the first is the headline, and that of the learning curve and replay.
+    Unset: sampled and greedy, of continuous actions greedy (the mode) and sampled."""
 
     def __post_init__(self) -> None:
         for name in ("episodes", "episodes_while_training"):
@@ -74,7 +75,8 @@ class EvaluationSettings:
             raise OryxError(f"replays must not be negative, got {self.replays}")
         if self.hold_out is not None and not 0 <= self.hold_out < 1:
             raise OryxError(f"hold_out must be at least 0 and below 1, got {self.hold_out}")
-        by_name(self.act)  # refuses what is no way of acting
+        if self.act is not None:
+            by_name(self.act)  # refuses what is no way of acting
 
 
 @dataclass(frozen=True)
@@ -257,7 +259,7 @@ def _scores(experiment: Experiment, algorithm: Algorithm) -> EnvironmentScores |
         settings.episodes,
         settings.episodes_while_training,
         settings.replays,
-        by_name(settings.act),
+        ways_in(settings.act, spec.action),
     )
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from oryx_marl.errors import OryxError, OryxWarning
 from oryx_marl.policy import acting
+from oryx_marl.types import ActionSpace
 
 
 def test_names_and_temperatures() -> None:
@@ -36,9 +37,16 @@ def test_at_least_one_is_needed() -> None:
         acting.by_name(())
 
 
-def test_policies_are_sampled_unless_said_otherwise() -> None:
-    assert acting.temperature_of(acting.DEFAULT) == 1
-    assert list(acting.by_name(acting.SCORED)) == ["sampled", "greedy"]
+IDS, VECTORS = ActionSpace("discrete", 3), ActionSpace("box", 1, (-1.0,), (1.0,))
+
+
+def test_ids_are_sampled_and_vectors_are_the_mode_unless_said_otherwise() -> None:
+    assert acting.resolve(None, IDS) == "sampled"
+    assert acting.resolve(None, VECTORS) == "greedy"
+    assert acting.resolve(0.5, VECTORS) == 0.5
+    assert acting.ways_in(None, IDS) == {"sampled": 1.0, "greedy": 0.0}
+    assert list(acting.ways_in(None, VECTORS)) == ["greedy", "sampled"]
+    assert list(acting.ways_in(("sampled", 0.5), VECTORS)) == ["sampled", "0.5"]
 
 
 def test_the_old_argument_comes_with_a_hint() -> None:

@@ -147,6 +147,9 @@ def test_actions_of_a_box_are_floats() -> None:
     assert not np.array_equal(Player(policy, seed=4).act(seen), by_place)
     with pytest.raises(OryxError, match="actions of a box have no mask"):
         player.act(seen, action_mask=[[1, 1], [1, 1]])
+    mode = Player(policy, seed=5, act="greedy", random_seed=7).act(seen)
+    np.testing.assert_array_equal(mode, by_place, err_msg="boxes act by mode by default")
+    assert not np.array_equal(Player(policy, seed=5, act="sampled").act(seen), mode)
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from oryx_marl import registry
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.errors import OryxError
-from oryx_marl.policy.acting import SCORED, Act
+from oryx_marl.policy.acting import Act
 
 Acting = Literal["sampled", "greedy"]
 EVERY_WAY: tuple[Act, ...] = ("sampled", 0.75, 0.5, 0.25, "greedy")
@@ -48,10 +48,11 @@ class Variant:
     chosen: Chosen | None = None
     """What tuning chose; part of `config` already."""
 
-    @property
-    def own_acting(self) -> Acting:
-        """The algorithm's own way of acting, by which it is scored."""
-        return "greedy" if self.config.acts_greedily else "sampled"
+    def own_acting(self, scored: Iterable[str]) -> Acting:
+        """The algorithm's own way of acting, by which it is scored: the first of the two in what
+        was scored (that of the action space, where the suite names none), or greedy."""
+        first = next(way for way in scored if way in get_args(Acting))
+        return "greedy" if self.config.acts_greedily or first == "greedy" else "sampled"
 
     @property
     def is_tuned(self) -> bool:
@@ -109,8 +110,8 @@ class Suite:
     """Datasets that are in no catalogue, by the names they have here."""
     described: tuple[str, ...] = ()
     """Further datasets of which it is recorded what is in them."""
-    act: tuple[Act, ...] = SCORED
-    """Ways of acting that are scored, in the words of `--act`."""
+    act: tuple[Act, ...] | None = None
+    """Ways of acting that are scored, in the words of `--act`; None: as without `--act`."""
     tune_on: str = ""
     """The dataset on which settings are chosen."""
     is_scaling: bool = False

@@ -33,7 +33,7 @@ class Scores(NamedTuple):
         """Those of a record."""
         last = scores["last"]
         found = {acting: np.array(last[acting]["per_seed"]) for acting in ("sampled", "greedy")}
-        return Scores(found, suite.variants[variant].own_acting)
+        return Scores(found, suite.variants[variant].own_acting(last))
 
     @property
     def own(self) -> np.ndarray:
@@ -66,7 +66,8 @@ def make_figure(suite: Suite, records: Records) -> str:
     """
     series: dict[str, list[figure.Point]] = {}
     for (variant, _), record in records.items():
-        score = record["scores"]["last"][suite.variants[variant].own_acting]
+        last = record["scores"]["last"]
+        score = last[suite.variants[variant].own_acting(last)]
         ends = [score["mean"] if score[end] is None else score[end] for end in ("low", "high")]
         shares = _normalise(np.array([score["mean"], *ends]), record["references"])
         if shares is not None:

@@ -1,7 +1,9 @@
 """Where all commands print, and how they write what is common to them."""
 
 import dataclasses
+import functools
 import json
+import operator
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, get_args
 
@@ -42,9 +44,10 @@ RunFolder: TypeAlias = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metav
 def _show_plainly(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec | None:
     """A flag of `X | None` is shown as X: to say None it is left out."""
     kinds = [kind for kind in get_args(info.type) if kind is not type(None)]
-    if type(None) not in get_args(info.type) or len(kinds) != 1:
+    if type(None) not in get_args(info.type) or not kinds:
         return None
-    spec = ConstructorRegistry.get_primitive_spec(PrimitiveTypeInfo.make(kinds[0], info.markers))
+    kind = functools.reduce(operator.or_, kinds)
+    spec = ConstructorRegistry.get_primitive_spec(PrimitiveTypeInfo.make(kind, info.markers))
     if not isinstance(spec, PrimitiveConstructorSpec):
         return None
     write, is_instance = spec.str_from_instance, spec.is_instance

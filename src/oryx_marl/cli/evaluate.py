@@ -7,7 +7,7 @@ from oryx_marl import api
 from oryx_marl.cli.console import RunFolder, console, default_is, print_json, say
 from oryx_marl.cli.scores import make_table
 from oryx_marl.errors import OryxError
-from oryx_marl.policy.acting import SCORED, Act, by_name
+from oryx_marl.policy.acting import Act, by_name
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,9 @@ class Eval:
     PettingZoo parallel environment or one of ours."""
     episodes: int = 320
     """Episodes per seed."""
-    act: tuple[Act, ...] = SCORED
+    act: Annotated[
+        tuple[Act, ...] | None, default_is("sampled greedy; of continuous actions greedy sampled")
+    ] = None
     """How the policy acts: sampled, greedy, or a temperature between them such as 0.25; of several
     each plays the same episodes."""
     which: Literal["last", "best"] = "last"
@@ -41,7 +43,8 @@ class Eval:
                 raise OryxError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.stream < 0:
             raise OryxError(f"stream must not be negative, got {self.stream}")
-        by_name(self.act)  # refuses what is no way of acting
+        if self.act is not None:
+            by_name(self.act)  # refuses what is no way of acting
 
     def run(self) -> None:
         found = api.evaluate(

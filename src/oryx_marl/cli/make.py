@@ -14,7 +14,7 @@ from oryx_marl.data import stats
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.errors import OryxError
 from oryx_marl.parallel import compilation
-from oryx_marl.policy.acting import DEFAULT, Act, temperature_of
+from oryx_marl.policy.acting import Act, temperature_of
 from oryx_marl.progress import training_bar
 
 
@@ -38,16 +38,17 @@ class DataMake:
     package."""
     env: str | None = None
     """Environment to roll out --policy in, without a recipe: its name, or package.module:make."""
-    act: Act = DEFAULT
+    act: Annotated[Act | None, default_is("sampled; of continuous actions greedy")] = None
     """How --policy acts with --env: sampled, greedy, or a temperature between them."""
 
     def __post_init__(self) -> None:
         if self.rows is not None and self.rows < 1:
             raise OryxError(f"rows must be at least 1, got {self.rows}")
-        temperature_of(self.act)  # refuses what is none
+        if self.act is not None:
+            temperature_of(self.act)  # refuses what is none
         if self.env is None:
             recipes.require(self.name)
-            if self.act != DEFAULT:
+            if self.act is not None:
                 raise OryxError("a recipe says how its policies act; --act goes with --env")
         elif self.policy is None:
             raise OryxError(f"say who acts in {self.env}: --policy RUN, or a policy file (.npz)")

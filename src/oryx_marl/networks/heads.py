@@ -4,7 +4,7 @@
 """
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -34,6 +34,11 @@ class Family(Protocol):
         """Numbers that a network gives for each agent."""
         ...
 
+    @property
+    def acts_by_mode(self) -> bool:
+        """Whether policies take the mode where nobody says how they act; else they sample."""
+        ...
+
     def distribution(
         self, outputs: Float[Array, "*batch K"], mask: Bool[Array, "*batch A"]
     ) -> Distribution:
@@ -54,6 +59,7 @@ class CategoricalFamily:
     """Outputs are logits."""
 
     num_outputs: int
+    acts_by_mode: ClassVar[bool] = False
 
     def distribution(
         self, outputs: Float[Array, "*batch A"], mask: Bool[Array, "*batch A"]
@@ -73,6 +79,8 @@ class SquashedNormalFamily:
 
     low: tuple[float, ...]
     high: tuple[float, ...]
+    # Noise around a good vector only costs return; around a good id it keeps agents from stalling.
+    acts_by_mode: ClassVar[bool] = True
 
     @property
     def num_outputs(self) -> int:

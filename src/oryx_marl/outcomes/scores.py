@@ -1,19 +1,18 @@
 """Scores in an environment: while training, and of the last and best weights at its end."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from oryx_marl.eval import metrics
 from oryx_marl.eval.evaluator import Evaluator, Scores
 from oryx_marl.outcomes.base import Trained
 from oryx_marl.outcomes.replay import make_replay
-from oryx_marl.policy.acting import SCORED, by_name
+from oryx_marl.policy.acting import ways_in
 from oryx_marl.runs.documents import Evaluation, MarlEval, Score, Summary
 
 STREAMS = {"last": 1_000_000_001, "best": 1_000_000_002, "replay": 1_000_000_003}
 """Random streams of the final evaluations, beyond every update's number."""
-WAYS = by_name(SCORED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +25,7 @@ class EnvironmentScores:
     episodes_while_training: int
     replays: int
     """Episodes whose pictures are kept."""
-    ways: Mapping[str, float] = field(default_factory=lambda: WAYS)
+    ways: Mapping[str, float]
     """Temperatures by way of acting that are scored at the end; curve and replay have the first."""
 
     def while_training(self, weights: Any, update: int) -> Scores:
@@ -65,11 +64,12 @@ def score(
     evaluator: Evaluator,
     weights: dict[str, Any],
     episodes: int,
-    ways: Mapping[str, float] = WAYS,
+    ways: Mapping[str, float] | None = None,
 ) -> tuple[Summary, Scores]:
     """Last and best weights, in every way of acting, on fresh episodes; and those of the best
-    weights in the first way."""
+    weights in the first way. Where no ways are given, those of the action space."""
     name = evaluator.env.return_name
+    ways = ways_in(None, evaluator.env.spec.action) if ways is None else ways
     found: dict[tuple[str, str], Score] = {}
     best: Scores = {}
     for which, network in weights.items():

@@ -3,6 +3,9 @@
 Actions are drawn from softmax(logits / temperature); of continuous ones the standard deviation is
 multiplied by it. At 1 the policy is sampled as it was trained to be, at 0 it takes the likeliest
 action, and between them it acts with less chance.
+
+Where nobody says how, the action space does (`default_for`): ids are sampled, vectors are the mode.
+Scores, roll-outs, recipes and loaded policies all ask here.
 """
 
 import math
@@ -11,18 +14,38 @@ from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 from oryx_marl.errors import OryxError, OryxWarning
+from oryx_marl.networks.heads import family
+from oryx_marl.types import ActionSpace
 
 Act: TypeAlias = Literal["sampled", "greedy"] | float
 """`sampled`, `greedy`, or a temperature."""
 SAMPLED: Literal["sampled"] = "sampled"
 GREEDY: Literal["greedy"] = "greedy"
-DEFAULT: Act = SAMPLED
-"""How policies act where nothing else is said."""
-SCORED: tuple[Act, ...] = (DEFAULT, GREEDY)
-"""Ways of acting that are scored where nothing else is said; the first is the headline."""
 TEMPERATURES = {SAMPLED: 1.0, GREEDY: 0.0}
 HIGHEST = 1000.0
 """The highest temperature: far above it, rounding would hide the logits behind the noise."""
+
+
+def default_for(space: ActionSpace) -> Literal["sampled", "greedy"]:
+    """How policies act in a space where nothing else is said."""
+    return GREEDY if family(space).acts_by_mode else SAMPLED
+
+
+def scored_in(space: ActionSpace) -> tuple[Act, ...]:
+    """Ways of acting that are scored where nothing else is said; the first is the headline."""
+    return (SAMPLED, GREEDY) if default_for(space) == SAMPLED else (GREEDY, SAMPLED)
+
+
+def resolve(act: str | float | None, space: ActionSpace) -> str | float:
+    """A way of acting, that of the space if none is named."""
+    return default_for(space) if act is None else act
+
+
+def ways_in(
+    acts: str | float | Iterable[str | float] | None, space: ActionSpace
+) -> dict[str, float]:
+    """`by_name` of what is named, or of what is scored in the space if nothing is."""
+    return by_name(scored_in(space) if acts is None else acts)
 
 
 def temperature_of(act: str | float) -> float:

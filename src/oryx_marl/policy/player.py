@@ -9,7 +9,7 @@ import numpy as np
 
 from oryx_marl.envs.base import find_action_names
 from oryx_marl.errors import OryxError
-from oryx_marl.policy.acting import DEFAULT, name_of, temperature_of
+from oryx_marl.policy.acting import name_of, resolve, temperature_of
 from oryx_marl.policy.artifact import PolicyArtifact
 from oryx_marl.types import Observation
 
@@ -33,7 +33,7 @@ class Player:
         artifact: The policy.
         seed: Which of its seeds acts (default: the first).
         act: How it acts: "sampled" (drawn by the odds), "greedy" (the likeliest action) or a
-            temperature between them, such as 0.25.
+            temperature between them, such as 0.25 (default: sampled; of continuous actions greedy).
         random_seed: Of the draws: the same number gives the same sequence of episodes.
     """
 
@@ -41,10 +41,11 @@ class Player:
         self,
         artifact: PolicyArtifact,
         seed: int | None = None,
-        act: str | float = DEFAULT,
+        act: str | float | None = None,
         random_seed: int = 0,
     ) -> None:
         self.spec = artifact.spec
+        act = resolve(act, artifact.spec.action)
         told: list[str] | None = artifact.origin.get("action_names")
         self.action_names: list[str] | None = told or find_action_names(artifact.spec)
         """What the logs, or else a known environment, call each action; None if neither does."""

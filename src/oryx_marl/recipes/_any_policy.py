@@ -12,7 +12,7 @@ from oryx_marl.data.dataset import Dataset
 from oryx_marl.envs.adapters.accept import as_env
 from oryx_marl.envs.base import Env, HostEnv, is_host
 from oryx_marl.errors import OryxError
-from oryx_marl.policy.acting import DEFAULT, name_of, temperature_of
+from oryx_marl.policy.acting import name_of, resolve, temperature_of
 from oryx_marl.policy.artifact import PolicyArtifact
 from oryx_marl.recipes.base import one_part
 from oryx_marl.rollout.record import record_episodes
@@ -53,9 +53,10 @@ def record_policy(
     rows: int,
     seed: int,
     tell: Callable[[str], None],
-    act: str | float = DEFAULT,
+    act: str | float | None = None,
 ) -> Iterator[Dataset]:
     """Whole episodes of the policy's first seed; an environment outside of JAX is closed then."""
+    act = resolve(act, policy.spec.action)
     notes = {
         "policies": [{**policy.origin, "act": name_of(act), "sha256": policy.sha256}],
         **describe_env(env),

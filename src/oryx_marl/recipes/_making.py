@@ -15,7 +15,7 @@ from oryx_marl.data.catalog import Entry
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.vault_view import VaultView
 from oryx_marl.errors import OryxError, OryxWarning, UnknownNameError
-from oryx_marl.policy.acting import DEFAULT, name_of
+from oryx_marl.policy.acting import name_of
 from oryx_marl.recipes.base import TRAINING, Recipe, Request
 from oryx_marl.training import streamed
 
@@ -146,12 +146,12 @@ def make_from_policy(
     rows: int = ROWS,
     seed: int = 0,
     tell: Callable[[str], None] = lambda message: None,
-    act: str | float = DEFAULT,
+    act: str | float | None = None,
 ) -> Path:
     """Rolls out a policy in an environment and stores whole episodes of it as a dataset.
 
     `env` is the name of an environment, or `package.module:make`; `policy` a run or a policy file,
-    which acts as `act` says: "sampled", "greedy" or a temperature.
+    which acts as `act` says: "sampled", "greedy" or a temperature, or else as its space does.
     What does not fit together is refused before anything is rolled out.
     """
     from oryx_marl.recipes import _any_policy  # slow to import, so only where it is needed
@@ -163,7 +163,7 @@ def make_from_policy(
     world, acting = _any_policy.find_env(env), _any_policy.open_policy(policy)
     _any_policy.require_fit(acting, world, policy)
     words = ["--env", env, "--policy", str(policy), "--rows", str(rows), "--seed", str(seed)]
-    words += [] if act == DEFAULT else ["--act", name_of(act)]
+    words += [] if act is None else ["--act", name_of(act)]
     for file in registry.files():
         words += ["--plugin", str(file)]
     command = f"oryx data make {name} {shlex.join(words)}"

@@ -22,6 +22,7 @@ from oryx_marl.envs.base import Env
 from oryx_marl.errors import OryxError
 from oryx_marl.eval.evaluator import Evaluator
 from oryx_marl.policy import artifact
+from oryx_marl.policy.acting import default_for, name_of, resolve, temperature_of
 from oryx_marl.policy.artifact import PolicyArtifact
 from oryx_marl.recipes.base import CHECKPOINTS, Request, one_part
 from oryx_marl.rollout.record import record_episodes
@@ -76,7 +77,7 @@ def record_training(
         record = experiment.Record(recorder, keep, num_recorded)
         summary = experiment.run(work, request.resume, report, record).summary
     assert summary is not None
-    final = summary.scores["last", "sampled"].mean
+    final = summary.scores["last", default_for(env.spec.action)].mean
     request.tell(f"{env.return_name} of the final policy: {final:.3f}")
     notes = {
         "algorithm": "sable",
@@ -123,11 +124,13 @@ def roll_out(
     least_return: float | None,
     request: Request,
     final: Path | None = None,
+    act: str | float | None = None,
 ) -> Iterator[Dataset]:
     """Whole episodes of the policies in these files, an equal share of the rows each.
 
-    With `least_return` only episodes of at least that return are kept, and the share of those that
-    are not is told. With `final` it is noted how that policy scores.
+    They act as `act` says, or else as their action space does (`acting.default_for`). With
+    `least_return` only episodes of at least that return are kept, and the share of those that are
+    not is told. With `final` it is noted how that policy scores.
     """
     if len(policies) > 1:
         refuse_policy(request)
@@ -139,14 +142,21 @@ def roll_out(
         request.tell(f"return of the final policy: {scores['final_return']:.3f}")
     for number, policy in enumerate(loaded):
         key = jax.random.fold_in(jax.random.key(request.seed), number)
+        way = resolve(act, policy.spec.action)
         arrays, discarded = record_episodes(
-            policy.algorithm, env, policy.weights_of(), rows, key, least_return
+            policy.algorithm,
+            env,
+            policy.weights_of(),
+            rows,
+            key,
+            least_return,
+            temperature_of(way),
         )
         if len(loaded) > 1:
             steps = len(arrays["rewards"])
             request.tell(f"policy {number + 1} of {len(loaded)}: {steps:,} steps rolled out")
         shares.append(discarded)
-        sources.append({**policy.origin, "sha256": policy.sha256})
+        sources.append({**policy.origin, "act": name_of(way), "sha256": policy.sha256})
         notes: dict[str, Any] = {"policies": [*sources], **scores}
         if least_return is not None:
             notes |= {"least_return": least_return, "discarded_share": [*shares]}
@@ -174,11 +184,13 @@ def find(snapshots: Path) -> list[Path]:
 
 
 def score(path: Path) -> np.ndarray:
-    """Returns of the policy in a file in many episodes, sampled."""
+    """Returns of the policy in a file in many episodes, as policies of its space act."""
     policy = artifact.load(path)
     evaluator = Evaluator(policy.algorithm, base.make(policy.spec), [SCORE_SEED])
     weights = jax.tree.map(lambda x: jnp.asarray(x[:1]), policy.weights)
-    return evaluator.evaluate(weights, 0, EPISODES)["return"][0].astype(np.float64)
+    temperature = temperature_of(default_for(policy.spec.action))
+    found = evaluator.evaluate(weights, 0, EPISODES, temperature)
+    return found["return"][0].astype(np.float64)
 
 
 def _load(path: Path, env: Env, request: Request) -> PolicyArtifact:

@@ -69,7 +69,7 @@ class RunConfig(Document):
 def _check_rest(rest: dict[str, Any]) -> dict[str, Any]:
     """Those of the further settings of a run that others take for granted."""
     evaluation, named = (require_object(rest.get(name) or {}) for name in ("evaluation", "named"))
-    by_name(evaluation.get("act", SAMPLED))
+    by_name(evaluation.get("act") or SAMPLED)
     plugins = named.get("plugins", [])
     words = [named.get("data"), named.get("env"), rest.get("environment"), *plugins]
     if odd := [word for word in words if not isinstance(word, str | None)]:
