@@ -166,7 +166,7 @@ def learners_of(spec: Spec) -> list[str]:
 
 def train(
     algorithm: str,
-    data: Dataset | View | Env | str | Path,
+    data: View | Env | HostEnv | str | Path,
     *,
     out: str | Path | None = None,
     updates: int | None = None,
@@ -208,6 +208,8 @@ def train(
     if isinstance(schedule, OnlineSettings):
         made = make_algorithm(algorithm, config, learn_from.spec)
         schedule = schedule.in_updates(made.batch_size * made.sequence_length)
+        if isinstance(data, str | Path) and not isinstance(learn_from, View):
+            learn_from = envs.resize(learn_from, str(data), made.batch_size)
     chosen = evaluation or EvaluationSettings()
     named = Named(_text(data), _text(env))
     work = Experiment(
@@ -225,7 +227,7 @@ def resume(
     *,
     updates: int | None = None,
     steps: int | None = None,
-    data: View | Env | str | Path | None = None,
+    data: View | Env | HostEnv | str | Path | None = None,
     env: Any = None,
     evaluation: EvaluationSettings | None = None,
     continue_on_divergence: bool | None = None,
@@ -386,12 +388,14 @@ def _close(env: Env | HostEnv) -> None:
         env.close()
 
 
-def _open(algorithm: str, data: View | Env | str | Path, stream: bool) -> View | Env:
+def _open(
+    algorithm: str, data: View | Env | HostEnv | str | Path, stream: bool
+) -> View | Env | HostEnv:
     """What an algorithm learns from, by its name if it is one."""
     if not isinstance(data, str | Path):
         return data
     if experiment.is_online(algorithm):
-        return envs.require_jax(envs.make_named(str(data)), f"'{algorithm}', an online learner,")
+        return envs.make_named(str(data))
     return recipes.open_for_training(data, stream)
 
 

@@ -24,7 +24,7 @@ from oryx_marl.data.sampler import check_length, put_on_device
 from oryx_marl.data.split import Split, split
 from oryx_marl.data.view import View
 from oryx_marl.envs import base
-from oryx_marl.envs.base import Env, HostEnv
+from oryx_marl.envs.base import Env, HostEnv, is_host
 from oryx_marl.errors import OryxError
 from oryx_marl.eval.evaluator import Evaluator
 from oryx_marl.outcomes.base import Outcome, Trained
@@ -42,7 +42,7 @@ from oryx_marl.runs.documents import (
 from oryx_marl.runs.folder import NoBestError, Run
 from oryx_marl.runs.held_out import HeldOut
 from oryx_marl.runs.sealed import Document
-from oryx_marl.training import loop
+from oryx_marl.training import loop, online_host
 from oryx_marl.training.loop import TrainSettings, TrainState
 from oryx_marl.training.offline import DatasetSource
 from oryx_marl.training.online import EnvSource
@@ -103,7 +103,7 @@ class Experiment:
     algorithm: str
     config: Any
     """The algorithm's Config."""
-    learn_from: Dataset | View | Env
+    learn_from: View | Env | HostEnv
     """Logged data, or for an online learner the environment itself. A Dataset is held in memory and
     on the device; any other view stays on disk, and windows are copied as they are needed."""
     out: Path
@@ -291,7 +291,14 @@ def _require_fit(experiment: Experiment, algorithm: Algorithm) -> None:
         raise OryxError(
             f"'{experiment.algorithm}' learns from {needs}; given was {experiment.task}"
         )
+    if not isinstance(experiment.learn_from, View) and is_host(experiment.learn_from):
+        online_host.require_fit(experiment.learn_from, algorithm, experiment.train.seeds)
     if experiment.env is not None:
+        if is_host(experiment.env) and experiment.env is experiment.learn_from:
+            raise OryxError(
+                f"{experiment.task} learns and would be scored in the same environments, which "
+                "scoring would reset amid their episodes; make another set of them to score in"
+            )
         misfits = experiment.learn_from.spec.misfits(experiment.env.spec)
         if misfits:
             raise OryxError(
@@ -323,18 +330,20 @@ def _prepare(
             return StreamedSource(HostData(parts.train, needs_returns, discount))
         place = devices.everywhere()
         return DatasetSource(put_on_device(parts.train, needs_returns, place, discount))
-    if record is None:
-        return EnvSource(found)
-    record.recorder.rewind((run.newest_update() or 0) if resume else 0)
-    return EnvSource(found, *record)
+    if record is not None:
+        record.recorder.rewind((run.newest_update() or 0) if resume else 0)
+    given: Any = () if record is None else record
+    if is_host(found):
+        return online_host.HostSource(found, *given)
+    return EnvSource(base.require_jax(found, "this source"), *given)
 
 
-def _is_streamed(found: View | Env) -> bool:
+def _is_streamed(found: View | Env | HostEnv) -> bool:
     """Whether logged data stay on disk."""
     return isinstance(found, View) and not isinstance(found, Dataset)
 
 
-def _describe_data(found: View | Env, parts: Split[Dataset] | None) -> Iterator[Document]:
+def _describe_data(found: View | Env | HostEnv, parts: Split[Dataset] | None) -> Iterator[Document]:
     """What is learned from, once it is known that the run is begun."""
     yield SpecDocument(found.spec)
     if isinstance(found, View):
@@ -372,7 +381,7 @@ def describe(experiment: Experiment, algorithm: Algorithm) -> RunConfig:
     )
 
 
-def _find_action_names(learn_from: View | Env) -> list[str] | None:
+def _find_action_names(learn_from: View | Env | HostEnv) -> list[str] | None:
     if isinstance(learn_from, View):
         return stats.find_action_names(learn_from)
     return list(learn_from.action_names) if learn_from.spec.action.kind == "discrete" else None

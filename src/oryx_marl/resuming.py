@@ -11,6 +11,7 @@ from typing import Any
 
 from oryx_marl import config as configs
 from oryx_marl import recipes, registry
+from oryx_marl.algorithms._making import make_algorithm
 from oryx_marl.data.view import View
 from oryx_marl.envs import base
 from oryx_marl.envs.adapters.accept import as_env
@@ -90,7 +91,7 @@ def make_experiment(
     *,
     updates: int | None = None,
     steps: int | None = None,
-    data: View | Env | str | Path | None = None,
+    data: View | Env | HostEnv | str | Path | None = None,
     env: Any = None,
     evaluation: EvaluationSettings | None = None,
     continue_on_divergence: bool | None = None,
@@ -128,17 +129,21 @@ def complete(
     )
 
 
-def open_data(begun: Begun, data: View | Env | str | Path | None = None) -> View | Env:
+def open_data(
+    begun: Begun, data: View | Env | HostEnv | str | Path | None = None
+) -> View | Env | HostEnv:
     """What the run learns from: what is given, or else what it has learned from so far."""
     config = begun.config
     if data is not None and not isinstance(data, str | Path):
         return data
     if config.online:
-        env, what = str(data or config.dataset), f"'{config.algorithm}', an online learner,"
+        task = str(data or config.dataset)
         try:
-            return base.require_jax(base.make_named(env), what)
+            env = base.make_named(task)
         except UnknownNameError as error:
-            raise _tell_custom(begun, env, "plug-in") from error
+            raise _tell_custom(begun, task, "plug-in") from error
+        algorithm = make_algorithm(config.algorithm, begun.settings, env.spec)
+        return base.resize(env, task, algorithm.batch_size)
     names = [data] if data is not None else [begun.named.data, config.dataset]
     for name in dict.fromkeys(each for each in names if each):
         try:

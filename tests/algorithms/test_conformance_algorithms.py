@@ -42,7 +42,7 @@ SMALL = {
     "learning_rate": 3e-3,
 }
 NAMES = registry.names("algorithms")
-CONTINUOUS = ("bc", "oryx")
+CONTINUOUS = ("bc", "oryx", "sable")
 """Those that learn box actions too."""
 HALVES = (slice(0, 5), slice(5, None))
 """Of a window of 12 steps."""

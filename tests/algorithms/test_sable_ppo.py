@@ -17,7 +17,7 @@ from oryx_marl.errors import OryxError
 from oryx_marl.networks.sable import NetworkConfig, RecurrentState
 from oryx_marl.ops.distributions import categorical
 from oryx_marl.training import online
-from oryx_marl.types import ActionSpace, Experience, Observation, Spec, Window
+from oryx_marl.types import Experience, Observation, Window
 
 ENV = TMaze()
 CONFIG = Config(
@@ -249,12 +249,6 @@ def test_minibatches_must_divide() -> None:
 def test_senseless_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(OryxError, match=next(iter(wrong))):
         Config(**wrong)
-
-
-def test_continuous_actions_are_refused() -> None:
-    spec = Spec("", ("a",), (1,), ActionSpace("box", 1, (-1.0,), (1.0,)))
-    with pytest.raises(OryxError, match="continuous"):
-        sable.make(Config(), spec)
 
 
 def test_weights_are_arrays_only() -> None:

@@ -191,7 +191,7 @@ def imitation_loss(
     metrics = {
         "policy_loss": loss,
         "effective_sample_size": icq.effective_sample_size(weights, labels),
-        "max_logit": policy.largest_parameter(),
+        **policy.extremes(),
         "entropy": masked_mean(policy.entropy(), labels),
         "valid_label_share": valid.mean(),
     }

@@ -27,7 +27,7 @@ def bc_loss(policy: Distribution, window: Window) -> tuple[Float[Array, ""], Met
     total = masked_mean(-policy.log_prob(actions), labels)
     return total, {
         "loss": total,
-        "max_logit": policy.largest_parameter(),
+        **policy.extremes(),
         "entropy": masked_mean(policy.entropy(), labels),
         "valid_label_share": valid.mean(),
     }

@@ -108,7 +108,7 @@ def policy_loss(
     return total, {
         "policy_loss": total,
         "effective_sample_size": icq.effective_sample_size(weights, labels),
-        "max_logit": policy.largest_parameter(),
+        **policy.extremes(),
         "entropy": masked_mean(policy.entropy(), labels),
         "valid_label_share": valid.mean(),
     }

@@ -1,5 +1,5 @@
 """Sable: the same sequence model trained by proximal policy optimisation while it acts (online,
-discrete actions). It makes the data that others learn from."""
+any kind of action). It makes the data that others learn from."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,11 +16,11 @@ from oryx_marl.algorithms._autoregressive import autoregressive_policy
 from oryx_marl.algorithms._learner import adam_on_one_vector
 from oryx_marl.algorithms.base import Metrics, Policy
 from oryx_marl.errors import OryxError
-from oryx_marl.networks.heads import PolicyHead
+from oryx_marl.networks.heads import PolicyHead, family
 from oryx_marl.networks.layers import Head
 from oryx_marl.networks.sable import NetworkConfig, RecurrentState, Sable
 from oryx_marl.ops import ppo
-from oryx_marl.ops.distributions import Distribution, categorical
+from oryx_marl.ops.distributions import Actions, Distribution, categorical
 from oryx_marl.ops.masked import masked_mean
 from oryx_marl.ops.returns import generalised_advantages, td_masks
 from oryx_marl.types import Experience, Observation, Spec, Window
@@ -60,6 +60,7 @@ class Config:
     clip: float = 0.2
     """How far the policy and the values may move away from those that acted."""
     entropy_weight: float = 0.01
+    """Weight of the entropy bonus; of continuous actions it is that of the squashed Normal."""
     value_weight: float = 0.5
     advantage_floor: float = 0.01
     """Advantages that spread less than this are not blown up to a spread of 1: before the first
@@ -109,16 +110,16 @@ class Network(eqx.Module):
     def __init__(self, key: Array, spec: Spec, config: NetworkConfig) -> None:
         keys = jax.random.split(key, 3)
         self.trunk = Sable(keys[0], spec, config)
-        self.policy_head = PolicyHead(keys[1], config.width, spec.action)
+        self.policy_head = PolicyHead(keys[1], config.width, spec.action, explores=True)
         self.value_head = Head(keys[2], config.width, 1)
 
     def __call__(
         self,
         observation: Observation,
-        actions: Int[Array, "*B T N"],
+        actions: Actions,
         ids: Int[Array, " N"],
         recurrent_state: RecurrentState | None,
-    ) -> tuple[Float[Array, "*B T N A"], Float[Array, "*B T N"]]:
+    ) -> tuple[Float[Array, "*B T N K"], Float[Array, "*B T N"]]:
         """The policy's outputs, given the actions of the agents before, and values."""
         encoded, decoded = self.trunk(observation, actions, ids, recurrent_state)
         return self.policy_head(decoded), self.value_head(encoded)[..., 0]
@@ -183,24 +184,33 @@ def make_batch(experience: Experience, config: Config) -> Batch:
 
 
 Forward = Callable[[Observation, Array, Array, RecurrentState | None], tuple[Array, Array]]
-"""`(observation [B, T, ...], actions, ids [N], memory [B, ...]) -> logits and values [B, ...]`."""
+"""`(observation [B, T, ...], actions, ids [N], memory [B, ...]) -> outputs and values [B, ...]`."""
+Family = Callable[[Array, Array], Distribution]
+"""`(outputs, action masks) -> the distribution that they stand for`."""
 
 
 def loss(
-    network: Forward, behaviour: Forward, batch: Batch, ids: Int[Array, " N"], config: Config
+    network: Forward,
+    behaviour: Forward,
+    batch: Batch,
+    ids: Int[Array, " N"],
+    config: Config,
+    distribution: Family = categorical,
 ) -> tuple[Float[Array, ""], Metrics]:
     """Clipped policy and value loss with an entropy bonus; agents stand in the order of `ids`.
 
-    `behaviour` are the weights that acted.
+    `behaviour` are the weights that acted. An action at a bound of its box counts with the
+    probability mass there, in both parts of the ratio (`distributions.SquashedNormal.log_prob`), as
+    it does for offline learners.
     """
     window, mask = batch.window, batch.mask
     observation, actions = window.observation, window.actions
-    logits, values = network(observation, actions, ids, batch.recurrent_state)
-    found = categorical(logits, observation.action_mask)
+    outputs, values = network(observation, actions, ids, batch.recurrent_state)
+    found = distribution(outputs, observation.action_mask)
     log_probs, old_log_probs = found.log_prob(actions), batch.old.log_probs
     if config.permute_agents and config.exact_ratios:
         old, _ = behaviour(observation, actions, ids, batch.recurrent_state)
-        old_log_probs = categorical(old, observation.action_mask).log_prob(actions)
+        old_log_probs = distribution(old, observation.action_mask).log_prob(actions)
 
     advantages = ppo.normalise(batch.advantages, mask, config.advantage_floor)
     policy = ppo.policy_loss(log_probs, old_log_probs, advantages, mask, config.clip)
@@ -212,7 +222,7 @@ def loss(
         "policy_loss": policy,
         "value_loss": value,
         "entropy": spread,
-        "max_logit": found.largest_parameter(),
+        **found.extremes(),
         "mean_value": masked_mean(values, mask),
         "ratio_drift": masked_mean(jnp.abs(jnp.exp(log_probs - old_log_probs) - 1), mask),
         "clipped_share": ppo.clipped_share(log_probs, old_log_probs, mask, config.clip),
@@ -292,7 +302,7 @@ class SablePPO:
     ) -> tuple[LearnerState, Metrics]:
         """One gradient step on one minibatch."""
         gradients, metrics = jax.grad(loss, has_aux=True)(
-            state.network, behaviour, part, ids, self.config
+            state.network, behaviour, part, ids, self.config, family(self.spec.action).distribution
         )
         metrics["gradient_norm"] = jnp.linalg.norm(ravel_pytree(gradients)[0])
         updates, optimiser = self._optimiser.update(gradients, state.optimiser, state.network)
@@ -335,6 +345,4 @@ class SablePPO:
 
 def make(config: Config, spec: Spec) -> SablePPO:
     """Sable for an environment of this Spec."""
-    if spec.action.kind != "discrete":
-        raise OryxError("Sable learns discrete actions for now, but this task has continuous ones")
     return SablePPO(config, spec)

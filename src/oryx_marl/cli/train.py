@@ -83,7 +83,7 @@ class _Train:
 
     def _train(
         self,
-        learn_from: View | Env,
+        learn_from: View | Env | HostEnv,
         train: TrainSettings,
         config: Any,
         env: Env | HostEnv | None = None,
@@ -200,11 +200,11 @@ class _TrainOnline(_Train):
         return self.out or self._name_folder(base.make_named(self.env).name)
 
     def run(self) -> None:
-        what = f"'{self.algorithm}', an online learner,"
-        env = base.require_jax(base.make_named(self.env), what)
+        env = base.make_named(self.env)
         config = self.config  # type: ignore[attr-defined]
         algorithm = make_algorithm(self.algorithm, config, env.spec)
         per_update = algorithm.batch_size * algorithm.sequence_length
+        env = base.resize(env, self.env, algorithm.batch_size)
         self._train(env, self.train.in_updates(per_update), config)
 
 

@@ -176,6 +176,30 @@ def _build(
     return as_env(factory, num_workers=0)
 
 
+def resize(env: Env | HostEnv, name: str, num_envs: int) -> Env | HostEnv:
+    """The environment of a name, of which `env` was made, with `num_envs` of them side by side.
+
+    In JAX any number of them can be, so it stays as it is.
+    """
+    if not is_host(env) or env.num_envs == num_envs:
+        return env
+    from oryx_marl.envs.adapters.accept import ParallelEnvs, as_env  # which need this file
+
+    family, config = find(name)
+    factory = partial(registry.load("envs", family).make, **config)
+    before = env.num_envs
+    env.close()
+    if isinstance(env, ParallelEnvs):
+        return as_env(factory, num_workers=0, num_envs=num_envs)
+    try:
+        return factory(num_envs=num_envs)
+    except TypeError as error:
+        raise OryxError(
+            f"'{name}' steps {before} environments together, and its make() takes no num_envs: "
+            f"set num_envs to {before}"
+        ) from error
+
+
 def find(name: str) -> tuple[str, dict[str, Any]]:
     """The family and the config that a name stands for, or an error that lists what there is."""
     known = []

@@ -9,6 +9,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from oryx_marl.networks.layers import Head
@@ -23,6 +24,9 @@ from oryx_marl.types import ActionSpace
 
 LOG_STD_RANGE = (-5.0, 2.0)
 """Of a squashed Normal before it is squashed: neither a spike nor a flat line."""
+EXPLORING_LOG_STD = -0.5
+"""Before the first update of an online learner; the middle of the range, where others begin, is a
+fifth of it, too narrow to find out anything."""
 
 
 @runtime_checkable
@@ -45,6 +49,10 @@ class Family(Protocol):
         """The distribution that a network's outputs stand for, under action masks."""
         ...
 
+    def exploring_bias(self) -> Float[Array, " K"]:
+        """Outputs with which a policy that learns from its own actions begins."""
+        ...
+
     def draw_noise(self, key: Array, shape: tuple[int, ...]) -> Float[Array, "*shape A"]:
         """What `Distribution.sample` turns into actions."""
         ...
@@ -65,6 +73,10 @@ class CategoricalFamily:
         self, outputs: Float[Array, "*batch A"], mask: Bool[Array, "*batch A"]
     ) -> Categorical:
         return categorical(outputs, mask)
+
+    def exploring_bias(self) -> Float[Array, " A"]:
+        """All actions alike."""
+        return jnp.zeros(self.num_outputs)
 
     def draw_noise(self, key: Array, shape: tuple[int, ...]) -> Float[Array, "*shape A"]:
         return jax.random.gumbel(key, (*shape, self.num_outputs))
@@ -94,6 +106,13 @@ class SquashedNormalFamily:
         log_std = least + (most - least) * jax.nn.sigmoid(spread)
         return SquashedNormal(mean, log_std, jnp.array(self.low), jnp.array(self.high))
 
+    def exploring_bias(self) -> Float[Array, " K"]:
+        """Wide enough that actions all over the box are met."""
+        least, most = LOG_STD_RANGE
+        share = (EXPLORING_LOG_STD - least) / (most - least)
+        spread = jnp.full(len(self.low), np.log(share / (1 - share)))
+        return jnp.concatenate([jnp.zeros(len(self.low)), spread])
+
     def draw_noise(self, key: Array, shape: tuple[int, ...]) -> Float[Array, "*shape A"]:
         return jax.random.normal(key, (*shape, len(self.low)))
 
@@ -113,9 +132,11 @@ class PolicyHead(Head):
 
     space: ActionSpace = eqx.field(static=True)
 
-    def __init__(self, key: Array, width: int, space: ActionSpace) -> None:
+    def __init__(self, key: Array, width: int, space: ActionSpace, explores: bool = False) -> None:
         super().__init__(key, width, family(space).num_outputs)
         self.space = space
+        if explores:
+            self.out = eqx.tree_at(lambda out: out.bias, self.out, family(space).exploring_bias())
 
     def distribution(
         self, outputs: Float[Array, "*batch K"], mask: Bool[Array, "*batch A"]

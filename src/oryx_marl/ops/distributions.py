@@ -44,8 +44,12 @@ class Distribution(Protocol):
         """Whether greedy acting does the same."""
         ...
 
-    def largest_parameter(self) -> Float[Array, ""]:
-        """Largest |logit| or |mean|: it grows without bound when labels are impossible."""
+    def extremes(self) -> dict[str, Float[Array, ""]]:
+        """Parameters that run away when something is wrong, as metrics to be watched.
+
+        `max_logit` is the largest |logit| or |mean|, which grows without bound when labels are
+        impossible; `min_log_std`, of those that have one, falls when a policy becomes a spike.
+        """
         ...
 
 
@@ -75,8 +79,8 @@ class Categorical(NamedTuple):
     def agrees(self, actions: Int[Array, "*batch"]) -> Bool[Array, "*batch"]:
         return self.mode() == actions
 
-    def largest_parameter(self) -> Float[Array, ""]:
-        return jnp.abs(self.logits).max()
+    def extremes(self) -> dict[str, Float[Array, ""]]:
+        return {"max_logit": jnp.abs(self.logits).max()}
 
 
 def categorical(logits: Float[Array, "*batch A"], mask: Bool[Array, "*batch A"]) -> Categorical:
@@ -112,14 +116,16 @@ class SquashedNormal(NamedTuple):
         return jnp.sum(jnp.where(jnp.abs(share) >= 1 - EDGE, beyond, density), axis=-1)
 
     def entropy(self) -> Float[Array, "*batch"]:
-        """H(x) + E[log da/dx]; the mean over x has no closed form: Gauss-Hermite quadrature."""
+        """H(x) + E[log da/dx]; the mean over x has no closed form: Gauss-Hermite quadrature.
+
+        That of the actions, not of x: it is greatest where they are uniform over the box, while
+        H(x) grows for ever and, as a bonus, would drive all actions to the bounds.
+        """
         nodes, weights = np.polynomial.hermite_e.hermegauss(16)
-        x = self.mean[..., None] + jnp.exp(self.log_std)[..., None] * jnp.asarray(
-            nodes, jnp.float32
-        )
-        slopes = self._half_width[..., None] * (1 - jnp.tanh(x) ** 2)
+        deviations = jnp.asarray(nodes[(slice(None), *[None] * self.mean.ndim)], jnp.float32)
         shares = jnp.asarray(weights / weights.sum(), jnp.float32)
-        stretch = jnp.sum(shares * jnp.log(jnp.maximum(slopes, 1e-20)), axis=-1)
+        slopes = self._log_slope(self.mean + jnp.exp(self.log_std) * deviations)
+        stretch = jnp.tensordot(shares, slopes, axes=1)
         return jnp.sum(self.log_std + 0.5 * np.log(2 * np.pi * np.e) + stretch, axis=-1)
 
     def supports(self, actions: Float[Array, "*batch A"]) -> Bool[Array, "*batch"]:
@@ -131,8 +137,8 @@ class SquashedNormal(NamedTuple):
         slack = 2 * AGREEMENT * self._half_width
         return (jnp.abs(self.mode() - actions) <= slack).all(axis=-1)
 
-    def largest_parameter(self) -> Float[Array, ""]:
-        return jnp.abs(self.mean).max()
+    def extremes(self) -> dict[str, Float[Array, ""]]:
+        return {"max_logit": jnp.abs(self.mean).max(), "min_log_std": self.log_std.min()}
 
     @property
     def _half_width(self) -> Float[Array, "*bounds A"]:

@@ -18,7 +18,7 @@ from oryx_marl.data import vault
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.record.segments import Recorder
 from oryx_marl.envs import base
-from oryx_marl.envs.base import Env
+from oryx_marl.envs.base import Env, HostEnv
 from oryx_marl.errors import OryxError
 from oryx_marl.eval.evaluator import Evaluator
 from oryx_marl.policy import artifact
@@ -41,7 +41,7 @@ SCORE_SEED = 1
 
 
 def record_training(
-    env: Env, config: sable.Config, request: Request, steps: int | None = None
+    env: Env | HostEnv, config: sable.Config, request: Request, steps: int | None = None
 ) -> Iterator[Dataset]:
     """Everything that Sable does while it learns, for `rows` steps; or of what it does in `steps`
     steps whole episodes that are drawn at random, `rows` steps of them.
@@ -119,7 +119,7 @@ def _require_same_rows(request: Request) -> None:
 
 
 def roll_out(
-    env: Env,
+    env: Env | HostEnv,
     policies: list[Path],
     least_return: float | None,
     request: Request,
@@ -193,7 +193,7 @@ def score(path: Path) -> np.ndarray:
     return found["return"][0].astype(np.float64)
 
 
-def _load(path: Path, env: Env, request: Request) -> PolicyArtifact:
+def _load(path: Path, env: Env | HostEnv, request: Request) -> PolicyArtifact:
     """The policy of the file, or of the run or file named instead, which must be of `env`."""
     if request.policy is None:
         return artifact.load(path)

@@ -11,6 +11,8 @@ from oryx_marl.report.run import Metrics, Series
 
 HIGHEST_LOGIT = 100.0
 """Logits stay near 20 when all is well and pass 1,000 when labels are illegal."""
+LOWEST_LOG_STD = -4.9
+"""The range ends at -5 (networks/heads.py): there the density is a spike that nothing can widen."""
 LOWEST_SHARE = 0.05
 """Effective sample size as a share of the rows: below this, hardly any row is learned from."""
 HIGHEST_SHARE = 0.95
@@ -34,6 +36,8 @@ def read(metrics: Metrics, seeds: Sequence[int]) -> dict[str, Alarm]:
             found[name] = Alarm(True, broken)
         elif is_logit(name):
             found[name] = _logit(series.values)
+        elif is_log_std(name):
+            found[name] = _log_std(series.values)
         elif is_sample_size(name):
             found[name] = _sample_size(series.values)
     return found
@@ -42,6 +46,11 @@ def read(metrics: Metrics, seeds: Sequence[int]) -> dict[str, Alarm]:
 def is_logit(name: str) -> bool:
     """Whether a metric is the largest logit."""
     return "max" in name and "logit" in name
+
+
+def is_log_std(name: str) -> bool:
+    """Whether a metric is the smallest logarithm of a standard deviation."""
+    return "min" in name and "log_std" in name
 
 
 def is_sample_size(name: str) -> bool:
@@ -68,6 +77,16 @@ def _logit(values: Float[np.ndarray, "S lines"]) -> Alarm:
         text = f"Reached {numbers.one(worst)}, above {limit}: look for illegal logged actions."
         return Alarm(True, text)
     return Alarm(False, f"Never above {numbers.one(worst)}; warns above {limit}.")
+
+
+def _log_std(values: Float[np.ndarray, "S lines"]) -> Alarm:
+    """The smallest at the end."""
+    last = float(np.min(values[:, -1]))
+    now, limit = numbers.one(last), numbers.one(LOWEST_LOG_STD)
+    if last < LOWEST_LOG_STD:
+        text = f"{now} at the end, below {limit}: a spike; look for constant or copied actions."
+        return Alarm(True, text)
+    return Alarm(False, f"{now} at the end; warns below {limit}.")
 
 
 def _sample_size(values: Float[np.ndarray, "S lines"]) -> Alarm:

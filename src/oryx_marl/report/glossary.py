@@ -7,6 +7,7 @@ from oryx_marl.eval import metrics
 
 NAMES = {
     "max_logit": "largest |logit|",
+    "min_log_std": "smallest log-std",
     "policy_loss": "policy loss",
     "critic_loss": "critic loss",
     "log_likelihood": "held-out log-likelihood",
@@ -51,6 +52,10 @@ MEANINGS = {
         "absent agents or are not allowed by the action mask"
     ),
     "max_logit": "largest absolute logit of the policy: it grows without bound on invalid actions",
+    "min_log_std": (
+        "smallest logarithm of a continuous policy's standard deviation, before squashing: at its "
+        "lower bound the policy is a spike and no longer learns from other actions"
+    ),
 }
 """By the name on disk, or by the words that stand on the page."""
 

@@ -276,4 +276,5 @@ def _plain(value: Any) -> str:
 
 def _watched(name: str) -> bool:
     """Whether a metric is one of the alarms."""
-    return alarms.is_logit(name) or alarms.is_sample_size(name)
+    found = (alarms.is_logit, alarms.is_log_std, alarms.is_sample_size)
+    return any(is_one(name) for is_one in found)

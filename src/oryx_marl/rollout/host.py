@@ -110,7 +110,7 @@ def walk(
         if len(free):
             episodes[free] = num_begun + np.arange(len(free))
             num_begun += len(free)
-            now = _put(now, free, env.reset(free, seeds[episodes[free]]), env.num_envs)
+            now = put(now, free, env.reset(free, seeds[episodes[free]]), env.num_envs)
         live = episodes != IDLE
         if not live.any():
             return
@@ -131,7 +131,7 @@ def _draw_seeds(key: jax.Array, count: int) -> Int[np.ndarray, " B"]:
     return (first + np.arange(count)) % 2**31
 
 
-def _put(all_steps: Step | None, which: Int[np.ndarray, " K"], fresh: Step, count: int) -> Step:
+def put(all_steps: Step | None, which: Int[np.ndarray, " K"], fresh: Step, count: int) -> Step:
     """`fresh` [K, ...] in the places `which` of what all environments [E, ...] saw last."""
     if all_steps is None:
         # Environments that never begin show a first step of nobody.

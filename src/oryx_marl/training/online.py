@@ -17,6 +17,7 @@ from oryx_marl.errors import OryxError
 from oryx_marl.parallel.seeds import over_seeds
 from oryx_marl.rollout.collect import Actors, Steps, begin, collect
 from oryx_marl.training.loop import Metrics, TrainSettings
+from oryx_marl.types import Spec
 
 WORLD_STREAM = 2**32 - 2
 """Stream of the first resets, beyond every update's number."""
@@ -90,19 +91,25 @@ class EnvSource:
             jnp.asarray(first),
         )
         if self.recorder is not None:
-            self.recorder.append(first + num_updates, _by_env(steps))
+            self.recorder.append(first + num_updates, _by_env(steps, self.env.spec))
             weights = jax.tree.map(lambda x: x[0], algorithm.weights(learners))
             self.keep(first + num_updates, weights)
         return learners, source_state, metrics
 
 
-def _by_env(steps: Steps) -> dict[str, np.ndarray]:
+def _by_env(steps: Steps, spec: Spec) -> dict[str, np.ndarray]:
     """[1, U, T, B, ...] as [B, U T, ...] on the host: each environment's steps in a row."""
     return {
         name: array[0].reshape(-1, *array.shape[3:]).swapaxes(0, 1)
-        for name, array in jax.device_get(steps)._asdict().items()
-        if array is not None
+        for name, array in as_recorded(jax.device_get(steps), spec).items()
     }
+
+
+def as_recorded(steps: Steps, spec: Spec) -> dict[str, np.ndarray]:
+    """Steps by name, without what the environment does not have: a box has no action masks."""
+    absent = {"action_mask"} if spec.action.kind == "box" else set()
+    found = {name: array for name, array in steps._asdict().items() if array is not None}
+    return {name: array for name, array in found.items() if name not in absent}
 
 
 @partial(jax.jit, static_argnames=("algorithm", "env"))

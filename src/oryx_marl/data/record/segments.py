@@ -119,6 +119,14 @@ class Recorder:
             _write_segment(self._path(update), progress, arrays)
         self._state = _State(progress, tails)
 
+    def drop_unfinished(self) -> None:
+        """Forgets the steps of episodes that have not ended: they will not be continued.
+
+        It holds from the next append on; until then the folder is as it was.
+        """
+        progress, tails = self._continue()
+        self._state = _State(progress, {name: array[:0] for name, array in tails.items()})
+
     def rewind(self, update: int) -> None:
         """Forgets what came after an update, as if it had not been recorded; 0 forgets all."""
         with self._lock():
