@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oryx_marl.policy.acting import GREEDY, SAMPLED, by_name
+from oryx_marl.policy.acting import GREEDY, SAMPLED, by_name, default_for
 from oryx_marl.report import (
     again,
     alarms,
@@ -101,7 +101,10 @@ def _replay(run: RunContents) -> str:
 
 def _tell_acting(run: RunContents) -> str:
     """How the episodes of the replay were played: as those of the headline."""
-    name = next(iter(by_name(run.config.rest.get("evaluation", {}).get("act", SAMPLED))))
+    acts = run.config.rest.get("evaluation", {}).get("act", SAMPLED)
+    if acts is None:
+        acts = SAMPLED if run.spec is None else default_for(run.spec.action)
+    name = next(iter(by_name(acts)))
     told = {SAMPLED: "actions sampled", GREEDY: "always the likeliest action"}
     return told.get(name, f"actions drawn at temperature {name}")
 
