@@ -82,6 +82,13 @@ class Categorical(NamedTuple):
     def extremes(self) -> dict[str, Float[Array, ""]]:
         return {"max_logit": jnp.abs(self.logits).max()}
 
+    def at_temperature(self, temperature: float) -> "Categorical":
+        """What actions are drawn from with so much of the noise; at 0 the mode alone."""
+        if temperature > 0:
+            return categorical(self.log_probs / temperature, self.mask)
+        is_mode = jnp.arange(self.log_probs.shape[-1]) == self.mode()[..., None]
+        return self._replace(log_probs=jnp.where(is_mode, 0.0, -jnp.inf))
+
 
 def categorical(logits: Float[Array, "*batch A"], mask: Bool[Array, "*batch A"]) -> Categorical:
     """The distribution of given logits."""
@@ -139,6 +146,10 @@ class SquashedNormal(NamedTuple):
 
     def extremes(self) -> dict[str, Float[Array, ""]]:
         return {"max_logit": jnp.abs(self.mean).max(), "min_log_std": self.log_std.min()}
+
+    def at_temperature(self, temperature: float) -> "SquashedNormal":
+        """What actions are drawn from with so much of the noise; at 0 there is no density."""
+        return self._replace(log_std=self.log_std + np.log(temperature))
 
     @property
     def _half_width(self) -> Float[Array, "*bounds A"]:

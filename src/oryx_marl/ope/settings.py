@@ -1,0 +1,46 @@
+"""Settings of off-policy evaluation."""
+
+from dataclasses import dataclass
+
+from oryx_marl.errors import OryxError
+
+
+@dataclass(frozen=True)
+class OpeSettings:
+    """How much work goes into an estimate."""
+
+    clone_updates: int = 1_000
+    """Most gradient updates of each clone of the logged behaviour; the best by held-out likelihood
+    is kept."""
+    critic_updates: int = 600
+    """Gradient updates of each critic."""
+    folds: int = 3
+    """Parts of the episodes; those of each are scored by a clone that learned from the others."""
+    critics: int = 5
+    """Critics, each on another resample of the episodes: their spread is part of the interval."""
+    samples: int = 4
+    """Joint actions of the policy at every logged step."""
+    batch_steps: int = 1_280
+    """Logged steps in a batch, in whole episodes."""
+    width: int = 64
+    """Features per token of the critics' network."""
+    learning_rate: float = 1e-3
+    tau: float = 0.02
+    """Share by which the critics' target networks move at each update."""
+    td_lambda: float = 0.95
+    """λ of Retrace: how far rewards are followed along actions that the policy would take too."""
+    max_steps: int = 100_000
+    """Most logged steps that are used; of more, whole episodes are drawn."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        least = {"folds": 2, "critics": 2, "samples": 1, "batch_steps": 1, "width": 1}
+        least |= {"clone_updates": 1, "critic_updates": 1, "max_steps": 1}
+        for name, smallest in least.items():
+            if getattr(self, name) < smallest:
+                raise OryxError(f"{name} must be at least {smallest}, got {getattr(self, name)}")
+        for name in ("tau", "td_lambda"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise OryxError(f"{name} must be between 0 and 1, got {getattr(self, name)}")
+        if not self.learning_rate > 0:
+            raise OryxError(f"learning_rate must be positive, got {self.learning_rate}")
