@@ -28,6 +28,7 @@ from oryx_marl.eval.evaluator import Evaluator
 from oryx_marl.experiment import EvaluationSettings, Experiment, Named
 from oryx_marl.outcomes.scores import STREAMS
 from oryx_marl.parallel import compilation
+from oryx_marl.policy import export as exporting
 from oryx_marl.policy.acting import by_name, from_greedy, ways_in
 from oryx_marl.policy.player import Player
 from oryx_marl.progress import Report, now_and_then, training_bar
@@ -356,6 +357,31 @@ def load(
     chosen = act if greedy is None else from_greedy(greedy)
     compilation.use_cache()
     return Player(load_policy(_folder(run), which), seed, chosen, random_seed)
+
+
+def export(
+    run: TrainedRun | str | Path,
+    folder: str | Path | None = None,
+    *,
+    format: exporting.Format = "onnx",
+    which: Which = "last",
+    seed: int | None = None,
+) -> Path:
+    """Writes a trained policy for other programs; the folder, which also tells how to run it.
+
+    Args:
+        run: what `train` returned, the folder of a run, or a policy file.
+        folder: where to (default: `export/<format>` in the run's folder, or beside the file); an
+            earlier export there is replaced.
+        format: "onnx" (runs without JAX) or "stablehlo" (for JAX, on CPU, GPU and TPU).
+        which: the last weights, or those of the best evaluation.
+        seed: number of the training's seed (default: the first).
+    """
+    source = _folder(run)
+    policy = load_policy(source, which)
+    home = source.with_name(f"{source.stem}-export") if source.is_file() else source / "export"
+    target = home / format if folder is None else Path(folder)
+    return exporting.write(policy, target, format, seed)
 
 
 def list_algorithms() -> list[str]:

@@ -32,6 +32,7 @@ class Command(NamedTuple):
 ALONE = {
     "demo": Command("oryx_marl.cli.demo", "Demo"),
     "eval": Command("oryx_marl.cli.evaluate", "Eval"),
+    "export": Command("oryx_marl.cli.export", "Export"),
     "report": Command("oryx_marl.cli.report", "Report"),
 }
 DATA = {
@@ -56,7 +57,7 @@ GROUPS = {
 }
 MEMBER = {"train": "algorithm", "data": "data command", "bench": "suite"}
 """What one of a group is called."""
-ORDER = ("demo", "train", "eval", "data", "bench", "report")
+ORDER = ("demo", "train", "eval", "data", "bench", "report", "export")
 
 
 def require_known(words: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""The command line: `oryx demo | train | eval | data | bench | report`."""
+"""The command line: `oryx demo | train | eval | data | bench | report | export`."""
 
 import io
 import os
