@@ -63,7 +63,7 @@ def write_as_flashbax(tree: dict[str, np.ndarray], folder: Path) -> Path:
         for parent in parents:
             place = place.setdefault(parent, {})
         place[leaf] = str((1, *array.shape))
-    store.write_index(ROWS)
+    store.write_index(len(tree["rewards."]))
     store.commit()
     document = {"version": 1.2, "structure_shape": shapes, "structure_dtype": {}}
     (folder / "metadata.json").write_text(json.dumps(document))

@@ -28,6 +28,8 @@ class DataCheck:
 
     dataset: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATASET")]
     """Name or folder."""
+    env: Annotated[str | None, default_is("that of the data")] = None
+    """Environment whose installed simulator the log is compared with, step by step."""
     json: bool = False
     """Print JSON."""
     fix: bool = False
@@ -38,13 +40,13 @@ class DataCheck:
     def run(self) -> None:
         folder = recipes.find(self.dataset)
         view = VaultView(folder)
-        found = validate(view, _watch)
+        found = validate(view, _watch, self.env)
         copy, changes = None, {}
         if self.fix and mendable(found):
             copy = self.out or _beside(folder)
             changes = repair(view, found, copy)
             view = VaultView(copy)
-            found = validate(view, _watch)
+            found = validate(view, _watch, self.env)
         kinds = {finding.kind: finding.severity for finding in found}
         counts = {severity: list(kinds.values()).count(severity) for severity in SEVERITIES}
         if self.json:

@@ -62,6 +62,7 @@ def list_remote(as_json: bool) -> None:
             "revision": archive.revision,
             "sha256": archive.sha256,
             "licence": archive.licence,
+            "environment": archive.environment or None,
         }
         for card in archive.cards():
             figures = {name: _to_value(name, text) for name, text in card.items()}

@@ -32,6 +32,8 @@ class Archive:
     """Commit of the hub, SHA-256 and licence, or 'unknown': nobody has written them down yet."""
     sha256: str
     licence: str
+    environment: str
+    """The environment of ours that plays the same task; '' where there is none."""
 
     @property
     def name(self) -> str:

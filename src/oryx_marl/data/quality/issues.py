@@ -89,6 +89,20 @@ KINDS: dict[str, Kind] = {
     "rewards differ": Kind(
         "warning", "the Spec says that reward is shared; --fix says it is not", True
     ),
+    "simulator differs": Kind(
+        "warning",
+        "scores in it say little about policies of this log: score them where it was recorded, or "
+        "record anew",
+    ),
+    "simulator agrees": Kind("note", "scores in it mean what they say for policies of this log"),
+    "simulator not compared": Kind(
+        "note", "whether scores in it mean anything for this log is not known"
+    ),
+    "row after the last step": Kind(
+        "note",
+        "the last row holds what was seen at last, no step: a terminal there is the time limit's",
+    ),
+    "action beyond the simulator's box": Kind("note", "the simulator clips what is beyond"),
 }
 """All kinds of issue."""
 
