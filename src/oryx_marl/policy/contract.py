@@ -8,7 +8,7 @@ Standard noise samples, τ times as much acts at temperature τ, and zeros take 
 Every policy has all inputs; those it makes no use of are marked.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -50,6 +50,8 @@ class Contract(NamedTuple):
 
     step: Callable[..., tuple[Array, ...]]
     """Takes the inputs and returns the outputs, in their orders."""
+    jaxpr: Any
+    """The same, traced."""
     inputs: dict[str, jax.ShapeDtypeStruct]
     outputs: dict[str, jax.ShapeDtypeStruct]
     initial_state: dict[str, np.ndarray]
@@ -75,15 +77,16 @@ def make_contract(artifact: PolicyArtifact, seed: int | None = None) -> Contract
         for name, leaf in zip(names, leaves, strict=True)
     }
     inputs = {**shown, **state, "noise": noise}
-    step, told = _flat_step(policy, jax.tree.structure(start), inputs)
-    given = ["actions", *(name.replace(STATE, NEXT_STATE, 1) for name in names), *told]
-    jaxpr = jax.make_jaxpr(step)(*inputs.values())
+    act = _flat(policy, jax.tree.structure(start))
+    jaxpr, shapes = jax.make_jaxpr(act, return_shape=True)(*inputs.values())
+    after = [name.replace(STATE, NEXT_STATE, 1) for name in names]
+    given = ["actions", *after, *sorted(shapes[2])]
     _, is_used = dce_jaxpr(jaxpr.jaxpr, [True] * len(given))
-    shapes = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in jaxpr.out_avals]
     return Contract(
-        step,
+        lambda *arguments: tuple(jax.tree.leaves(act(*arguments))),
+        jaxpr,
         inputs,
-        dict(zip(given, shapes, strict=True)),
+        dict(zip(given, jax.tree.leaves(shapes), strict=True)),
         {name: np.asarray(leaf[0]) for name, leaf in zip(names, leaves, strict=True)},
         frozenset(name for name, each in zip(inputs, is_used, strict=True) if each),
         batch,
@@ -104,29 +107,20 @@ def _shown(spec: Spec, batch: Any) -> dict[str, jax.ShapeDtypeStruct]:
     return {name: shapes[name] for name in Observation._fields}
 
 
-def _flat_step(
-    policy: Policy, structure: Any, inputs: Mapping[str, Any]
-) -> tuple[Callable[..., tuple[Array, ...]], list[str]]:
-    """The step of flat arguments, and the names of what it says of the actions."""
+def _flat(policy: Policy, structure: Any) -> Callable[..., tuple[Array, Any, dict[str, Array]]]:
+    """`act` of flat arguments: actions, recurrent state, and what is said of the actions."""
     count = len(Observation._fields)
 
-    def act(*arguments: Array) -> tuple[Any, Array, dict[str, Array]]:
+    def act(*arguments: Array) -> tuple[Array, Any, dict[str, Array]]:
         carry = jax.tree.unflatten(structure, arguments[count:-1])
         carry, actions, info = policy.act(carry, Observation(*arguments[:count]), arguments[-1])
-        return carry, actions, describe_actions(info)
+        return actions, carry, describe_actions(info)
 
-    def step(*arguments: Array) -> tuple[Array, ...]:
-        carry, actions, told = act(*arguments)
-        return (actions, *jax.tree.leaves(carry), *told.values())
-
-    return step, list(jax.eval_shape(act, *inputs.values())[2])
+    return act
 
 
 def describe_actions(info: Any) -> dict[str, Array]:
-    """What a policy says of its actions, by name: log-probabilities, or parameters of a Normal.
-
-    Names are sorted, as JAX sorts those of a dict.
-    """
+    """What a policy says of its actions, by name: log-probabilities, or parameters of a Normal."""
     if isinstance(info, Categorical):
         return {"log_probs": info.log_probs}
     if isinstance(info, SquashedNormal):

@@ -44,7 +44,7 @@ class Exported(NamedTuple):
 def _to_onnx(contract: Contract) -> Exported:
     from oryx_marl.policy.onnx.lower import IR_VERSION, OPSET, lower, onnx
 
-    model = lower(contract.step, contract.inputs, list(contract.outputs), contract.batch)
+    model = lower(contract.jaxpr, contract.inputs, contract.outputs, contract.batch)
     versions = {"onnx": onnx.__version__, "opset": OPSET, "ir": IR_VERSION}
     return Exported(model.SerializeToString(deterministic=True), {}, versions)
 

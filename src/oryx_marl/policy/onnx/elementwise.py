@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from jax import lax
 
 from oryx_marl.policy.onnx.graph import Graph, Value, broadcast_shapes, constant
 
@@ -77,6 +78,12 @@ def is_finite(graph: Graph, equation: Any, inputs: list[Value]) -> list[Value]:
 def remainder(graph: Graph, equation: Any, inputs: list[Value]) -> list[Value]:
     """With the sign of the dividend, as in C."""
     return simple("Mod", fmod=1)(graph, equation, inputs)
+
+
+def round_(graph: Graph, equation: Any, inputs: list[Value]) -> list[Value]:
+    if equation.params["rounding_method"] != lax.RoundingMethod.TO_NEAREST_EVEN:
+        raise NotImplementedError("away from zero")
+    return simple("Round")(graph, equation, inputs)
 
 
 def convert(graph: Graph, equation: Any, inputs: list[Value]) -> list[Value]:
@@ -199,6 +206,7 @@ HANDLERS: dict[str, Handler] = {
     "reduce_prod": reduction("ReduceProd"),
     "reduce_sum": reduction("ReduceSum"),
     "rem": remainder,
+    "round": round_,
     "rsqrt": rsqrt,
     "select_n": select,
     "sign": simple("Sign"),

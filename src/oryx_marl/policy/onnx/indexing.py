@@ -1,7 +1,7 @@
 """Primitives that look up and replace entries at places known only when the graph runs.
 
-Of XLA's general gather and scatter, the forms that indexing with one array, `vmap` and dynamic
-slices give; others are refused.
+Of XLA's general gather and scatter, the forms that indexing with arrays, `vmap` and dynamic slices
+give; others are refused.
 """
 
 from typing import Any
@@ -14,19 +14,16 @@ from oryx_marl.policy.onnx.graph import Graph, Value, broadcast_shapes, constant
 
 
 def gather(graph: Graph, equation: Any, inputs: list[Value]) -> list[Value]:
-    """Slices of one axis, or entries at several, from places of which each batch has its own."""
+    """Parts of some axes, from places of which each batch has its own."""
     operand, places = (variable.aval.shape for variable in equation.invars)
     numbers, sizes = equation.params["dimension_numbers"], equation.params["slice_sizes"]
     batch = [int(axis) for axis in numbers.operand_batching_dims]
     columns, looked = _looked_up(equation, operand)
     rest = [axis for axis in range(len(operand)) if axis not in (*batch, *looked)]
-    length = sizes[looked[0]] if len(looked) == 1 else 1
-    if any(sizes[axis] != operand[axis] for axis in rest) or any(
-        sizes[axis] != 1 for axis in looked if len(looked) > 1
-    ):
-        raise NotImplementedError("of parts of several axes")
+    if any(sizes[axis] != operand[axis] for axis in rest):
+        raise NotImplementedError("of parts of axes that are not looked up")
     value = graph.transpose(graph.fill(inputs[0], operand), [*batch, *looked, *rest])
-    # Places as [batch, others, slice, axes looked up].
+    # Places as [batch, others, axes looked up].
     own = [int(axis) for axis in numbers.start_indices_batching_dims]
     others = [axis for axis in range(len(places) - 1) if axis not in own]
     start = graph.cast(graph.fill(inputs[1], places), np.int64)
@@ -36,15 +33,17 @@ def gather(graph: Graph, equation: Any, inputs: list[Value]) -> list[Value]:
         start = graph.add("Gather", [start, chosen], shape, np.int64, axis=-1)
     most = np.array([operand[axis] - sizes[axis] for axis in looked], np.int64)
     inside = _clip(graph, start, most)
-    index = graph.expand_dims(inside, [len(places) - 1])
-    along = constant(np.arange(length, dtype=np.int64)[:, None])
-    shape = broadcast_shapes(index.shape, along.shape)
-    index = graph.add("Add", [index, along], shape, np.int64)
+    count = len(own) + len(others)
+    # With an axis for each of those looked up: the entries of a part are at places of their own.
+    index = graph.expand_dims(inside, range(count, count + len(looked)))
+    within = constant(np.moveaxis(np.indices([int(sizes[axis]) for axis in looked]), 0, -1))
+    shape = broadcast_shapes(index.shape, within.shape)
+    index = graph.add("Add", [index, within], shape, np.int64)
     taken = (*shape[:-1], *(operand[axis] for axis in rest))
     found = graph.add("GatherND", [value, index], taken, value.dtype, batch_dims=len(batch))
     if equation.params["mode"] == GatherScatterMode.FILL_OR_DROP:
-        found = _fill_outside(graph, equation, found, (start, inside), len(rest))
-    return [_arrange(graph, equation, found, (own, others), (looked, rest))]
+        found = _fill_outside(graph, equation, found, (start, inside))
+    return [_arrange(graph, equation, found, [*own, *others], [*looked, *rest])]
 
 
 def _looked_up(equation: Any, operand: tuple) -> tuple[list[int], list[int]]:
@@ -68,9 +67,7 @@ def _clip(graph: Graph, start: Value, most: np.ndarray) -> Value:
     return graph.add("Min", [raised, constant(most)], start.shape, np.int64)
 
 
-def _fill_outside(
-    graph: Graph, equation: Any, found: Value, starts: tuple[Value, Value], num_rest: int
-) -> Value:
+def _fill_outside(graph: Graph, equation: Any, found: Value, starts: tuple[Value, Value]) -> Value:
     """A number for what lies outside."""
     fill, dtype = equation.params["fill_value"], found.dtype
     if fill is None:
@@ -80,42 +77,24 @@ def _fill_outside(
     number, axes = graph.cast(fits, np.int32), constant(np.array([-1], np.int64))
     fits = graph.add("ReduceMin", [number, axes], start.shape[:-1], np.int32, keepdims=0)
     fits = graph.cast(fits, np.bool_)
-    rank = len(start.shape) - 1
-    fits = graph.expand_dims(fits, range(rank, rank + 1 + num_rest))
+    fits = graph.expand_dims(fits, range(len(start.shape) - 1, len(found.shape)))
     return graph.where(fits, found, constant(np.array(fill, dtype)))
 
 
 def _arrange(
-    graph: Graph,
-    equation: Any,
-    found: Value,
-    of_places: tuple[list[int], list[int]],
-    of_operand: tuple[list[int], list[int]],
+    graph: Graph, equation: Any, found: Value, of_places: list[int], of_operand: list[int]
 ) -> Value:
-    """From [batch, others, slice, rest] to the order of axes that the primitive gives."""
-    numbers, (own, others), (looked, rest) = (
-        equation.params["dimension_numbers"],
-        of_places,
-        of_operand,
-    )
+    """From [places, operand] to the order of axes that the primitive gives."""
+    numbers, count = equation.params["dimension_numbers"], len(of_places)
     collapsed = [int(axis) for axis in numbers.collapsed_slice_dims]
-    count = len(own) + len(others)
-    at = {axis: count + 1 + place for place, axis in enumerate(rest)}
-    if len(looked) == 1 and looked[0] not in collapsed:
-        at[looked[0]] = count
-    elif [axis for axis in looked if axis not in collapsed]:
-        raise NotImplementedError("that keeps axes of length 1")
-    else:
-        found = graph.squeeze(found, [count])
-        at = {axis: place - 1 for axis, place in at.items()}
-    gone = [axis for axis in collapsed if axis in at]
-    if gone:
-        raise NotImplementedError("of whole axes of length 1")
-    offsets = iter(sorted(at))
-    batches = iter(np.argsort([*own, *others]))
+    gone = [count + place for place, axis in enumerate(of_operand) if axis in collapsed]
+    found = graph.squeeze(found, gone)
+    kept = [axis for axis in of_operand if axis not in collapsed]
+    offsets = iter(np.argsort(kept)) if kept else iter(())
+    batches = iter(np.argsort(of_places)) if of_places else iter(())
     offset_dims = {int(axis) for axis in numbers.offset_dims}
     order = [
-        at[next(offsets)] if axis in offset_dims else int(next(batches))
+        count + int(next(offsets)) if axis in offset_dims else int(next(batches))
         for axis in range(len(equation.outvars[0].aval.shape))
     ]
     return graph.transpose(found, order)

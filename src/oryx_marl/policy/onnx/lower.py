@@ -4,10 +4,9 @@ What depends on weights alone is computed here, once. Loops over agents become n
 body is written once however many agents there are.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 from jax.interpreters.partial_eval import dce_jaxpr
 
@@ -37,17 +36,13 @@ LAZY = ("broadcast_in_dim", "iota")
 """Primitives whose constants stay small if they are not computed."""
 
 
-def lower(
-    function: Callable[..., tuple[jax.Array, ...]],
-    inputs: Mapping[str, jax.ShapeDtypeStruct],
-    outputs: Sequence[str],
-    batch: Size,
-) -> Any:
-    """The ONNX model of a function of arrays by name; the first input's first axis is the batch's.
+def lower(closed: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], batch: Size) -> Any:
+    """The ONNX model of a function, as `jax.make_jaxpr` has traced it.
+
+    Inputs and outputs are shapes and types by name; `batch` is the first axis of the first input.
 
     Raises an OryxError that names the primitive where there is one that ONNX has no node for.
     """
-    closed = jax.make_jaxpr(function)(*inputs.values())
     jaxpr, used = dce_jaxpr(closed.jaxpr, [True] * len(outputs))
     graph = Graph()
     given = [Value(each.shape, np.dtype(each.dtype), name) for name, each in inputs.items()]
@@ -55,17 +50,16 @@ def lower(
     consts = [constant(np.asarray(each)) for each in closed.consts]
     arguments = [value for value, is_used in zip(given, used, strict=True) if is_used]
     found = walk(graph, jaxpr, consts, arguments)
-    shapes = [each.shape for each in jax.eval_shape(function, *inputs.values())]
-    filled = [graph.fill(*pair) for pair in zip(found, shapes, strict=True)]
+    pairs = zip(found, outputs.values(), strict=True)
+    filled = [graph.fill(value, each.shape) for value, each in pairs]
     for value, name in zip(filled, outputs, strict=True):
         graph.nodes.append(helper.make_node("Identity", [graph.name_of(value)], [name]))
-    nodes, read = is_read(graph.nodes, outputs)
-    pairs = zip(filled, outputs, strict=True)
+    nodes, read = is_read(graph.nodes, list(outputs))
     body = helper.make_graph(
         nodes,
         "policy",
         [describe(value, value.name) for value in given],
-        [describe(value, name) for value, name in pairs],
+        [describe(value, name) for value, name in zip(filled, outputs, strict=True)],
         [each for each in graph.initializers if each.name in read],
     )
     model = helper.make_model(
@@ -153,6 +147,8 @@ def _scan(graph: Graph, equation: Any, inputs: list[Value]) -> list[Value]:
         return [*after, *(graph.expand_dims(value, [0]) for value in given)]
     shapes = [variable.aval.shape for variable in equation.invars]
     full = [graph.fill(*pair) for pair in zip(inputs, shapes, strict=True)]
+    if not rows:  # rounds are counted by what the loop runs over
+        full.append(constant(np.arange(params["length"])))
     body = _body(graph, closed, closed_consts, consts, full[count:], len(carry))
     outputs = [
         Value(variable.aval.shape, np.dtype(variable.aval.dtype), graph.new_name("Scan"))
@@ -160,14 +156,14 @@ def _scan(graph: Graph, equation: Any, inputs: list[Value]) -> list[Value]:
     ]
     directions: dict[str, Any] = {}
     if params["reverse"]:
-        counts = {"input": len(rows), "output": len(outputs) - len(carry)}
+        counts = {"input": len(full) - carried, "output": len(outputs) - len(carry)}
         directions = {f"scan_{side}_directions": [1] * n for side, n in counts.items() if n}
     node = helper.make_node(
         "Scan",
         [graph.name_of(value) for value in full[count:]],
         [value.name for value in outputs],
         body=body,
-        num_scan_inputs=len(rows),
+        num_scan_inputs=len(full) - carried,
         **directions,
     )
     graph.nodes.append(node)
@@ -188,7 +184,8 @@ def _body(
         Value(value.shape[place >= num_carry :], value.dtype, inner.new_name("round"))
         for place, value in enumerate(inputs)
     ]
-    found = walk(inner, closed.jaxpr, closed_consts, [*consts, *own])
+    taken = own[: len(closed.jaxpr.invars) - len(consts)]
+    found = walk(inner, closed.jaxpr, closed_consts, [*consts, *taken])
     outputs = []
     for value, variable in zip(found, closed.jaxpr.outvars, strict=True):
         filled = inner.fill(value, variable.aval.shape)
