@@ -74,7 +74,7 @@ def concatenate(graph: Graph, equation: Any, inputs: list[Value]) -> list[Value]
     pairs = zip(inputs, equation.invars, strict=True)
     filled = [graph.fill(value, variable.aval.shape) for value, variable in pairs]
     output, axis = equation.outvars[0].aval, int(equation.params["dimension"])
-    return [graph.add("Concat", filled, output.shape, output.dtype, axis=axis)]
+    return [graph.concat(filled, axis, output.shape)]
 
 
 def stack(graph: Graph, equation: Any, inputs: list[Value]) -> list[Value]:
@@ -82,7 +82,7 @@ def stack(graph: Graph, equation: Any, inputs: list[Value]) -> list[Value]:
     pairs = zip(inputs, equation.invars, strict=True)
     filled = [graph.fill(value, variable.aval.shape) for value, variable in pairs]
     parts = [graph.expand_dims(value, [axis]) for value in filled]
-    return [graph.add("Concat", parts, output.shape, output.dtype, axis=axis)]
+    return [graph.concat(parts, axis, output.shape)]
 
 
 def pad(graph: Graph, equation: Any, inputs: list[Value]) -> list[Value]:

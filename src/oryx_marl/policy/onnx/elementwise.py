@@ -48,8 +48,9 @@ def square(graph: Graph, equation: Any, inputs: list[Value]) -> list[Value]:
 
 def integer_pow(graph: Graph, equation: Any, inputs: list[Value]) -> list[Value]:
     power = equation.params["y"]
-    if power == 2:
-        return square(graph, equation, inputs)
+    if power in (2, 3):  # Pow itself is slow
+        (squared,) = square(graph, equation, inputs)
+        return [squared] if power == 2 else simple("Mul")(graph, equation, [squared, inputs[0]])
     exponent = constant(np.asarray(power, inputs[0].dtype))
     return simple("Pow")(graph, equation, [inputs[0], exponent])
 
@@ -115,9 +116,12 @@ def reduction(op: str) -> Handler:
         found, output = equation.invars[0].aval, equation.outvars[0].aval
         value = graph.fill(inputs[0], found.shape)
         number = graph.cast(value, np.int32) if value.dtype == np.bool_ else value
-        axes = constant(np.array(equation.params["axes"], np.int64))
-        result = graph.add(op, [number, axes], output.shape, number.dtype, keepdims=0)
-        return [graph.cast(result, output.dtype)]
+        axes = [int(axis) for axis in equation.params["axes"]]
+        kept = tuple(1 if place in axes else size for place, size in enumerate(found.shape))
+        vector = constant(np.array(axes, np.int64))
+        # Most reductions are broadcast back: their axes stay, and go where they must.
+        result = graph.add(op, [number, vector], kept, number.dtype, keepdims=1)
+        return [graph.reshape(graph.cast(result, output.dtype), output.shape)]
 
     return handle
 

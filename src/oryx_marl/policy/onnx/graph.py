@@ -69,6 +69,8 @@ class Graph:
         self._constants: dict[tuple, str] = {}
         self.initializers: list[Any] = []
         self._batch: tuple[Size, Value] | None = None
+        self._reshaped: dict[str, Value] = {}
+        """What a value was before it was reshaped."""
 
     def new_name(self, stem: str) -> str:
         """A name that no other value has, in this graph or another of the model."""
@@ -118,7 +120,13 @@ class Graph:
                 raise OryxError(f"export to ONNX has no axes of length {size}")
             factor = constant(np.array([times], np.int64))
             pieces.append(first if _is(times, 1) else self.add("Mul", [first, factor], (1,), "i8"))
-        return self.add("Concat", pieces, (len(shape),), np.int64, axis=0)
+        return self.concat(pieces, 0, (len(shape),))
+
+    def concat(self, values: Sequence[Value], axis: int, shape: Shape) -> Value:
+        """One after the other along an axis; all must be written out."""
+        if len(values) == 1:
+            return values[0]
+        return self.add("Concat", values, shape, values[0].dtype, axis=axis)
 
     def fill(self, value: Value, shape: Shape) -> Value:
         """The value with all its axes written out."""
@@ -133,25 +141,33 @@ class Graph:
         return self.add("Expand", [value, self.sizes(wanted)], shape, value.dtype)
 
     def reshape(self, value: Value, shape: Shape) -> Value:
-        """All entries, in their order, in another shape; the value must be written out."""
+        """All entries, in their order, in another shape; the value must be written out.
+
+        It is taken from what was reshaped first, so that chains of reshapes are one or none.
+        """
+        shape = tuple(shape)
         if value.array is not None and is_known(shape):
             return constant(value.array.reshape([int(n) for n in shape]))
-        if tuple(value.shape) == tuple(shape):
+        value = self.root._reshaped.get(value.name, value)
+        if value.shape == shape:
             return value
         unknown = [place for place, size in enumerate(shape) if not is_known((size,))]
         numbers = self.sizes(shape) if len(unknown) > 1 or 0 in shape else None
         if numbers is None:
             plain = [-1 if place in unknown else int(size) for place, size in enumerate(shape)]
             numbers = constant(np.array(plain, np.int64).reshape(-1))
-        return self.add("Reshape", [value, numbers], shape, value.dtype)
+        found = self.add("Reshape", [value, numbers], shape, value.dtype)
+        self.root._reshaped[found.name] = value
+        return found
 
     def transpose(self, value: Value, order: Sequence[int]) -> Value:
-        """Axes in another order."""
-        if list(order) == list(range(len(value.shape))):
-            return value
+        """Axes in another order; where only axes of length 1 move, that is a reshape."""
+        shape = tuple(value.shape[axis] for axis in order)
         if value.array is not None:
             return constant(value.array.transpose(order))
-        shape = tuple(value.shape[axis] for axis in order)
+        long = [axis for axis in order if not _is(value.shape[axis], 1)]
+        if long == sorted(long):
+            return self.reshape(value, shape)
         return self.add("Transpose", [value], shape, value.dtype, perm=[int(n) for n in order])
 
     def slice(
@@ -173,19 +189,12 @@ class Graph:
         shape = list(value.shape)
         for axis in sorted(axes):
             shape.insert(axis, 1)
-        if value.array is not None:
-            return constant(value.array.reshape(shape))
-        where = constant(np.array(sorted(axes), np.int64))
-        return self.add("Unsqueeze", [value, where], tuple(shape), value.dtype)
+        return self.reshape(value, tuple(shape))
 
     def squeeze(self, value: Value, axes: Sequence[int]) -> Value:
         """Without these axes of length 1."""
-        shape = tuple(n for place, n in enumerate(value.shape) if place not in axes)
-        if not axes:
-            return value
-        if value.array is not None:
-            return constant(value.array.reshape(shape))
-        return self.add("Squeeze", [value, constant(np.array(axes, np.int64))], shape, value.dtype)
+        shape = (size for place, size in enumerate(value.shape) if place not in axes)
+        return self.reshape(value, tuple(shape))
 
     def cast(self, value: Value, dtype: Any) -> Value:
         """In another type."""
@@ -199,6 +208,8 @@ class Graph:
     def where(self, mask: Value, this: Value, other: Value) -> Value:
         """`this` where the mask holds. Not all runtimes select among booleans, so those are
         combined."""
+        if mask.array is not None and mask.array.all() == mask.array.any():
+            return this if mask.array.all() else other
         shape = broadcast_shapes(mask.shape, this.shape, other.shape)
         if this.dtype != np.bool_:
             return self.add("Where", [mask, this, other], shape, this.dtype)
