@@ -10,6 +10,7 @@ import jaxtyping
 import pytest
 
 os.environ["ORYX_COMPILATION_CACHE"] = "0"  # nothing of the user's is read or changed
+os.environ["ORYX_CLONES"] = "0"
 
 # Nobody pulls the plug here: to wait for the disk takes minutes. What is synced before success is
 # reported is seen by the campaigns, in processes of their own.

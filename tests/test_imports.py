@@ -32,6 +32,7 @@ ROOMS = [
     "recipes",
     "resuming",
     "report",
+    "trusting",
     "api",
     "bench",
     "cli",

@@ -28,12 +28,15 @@ if TYPE_CHECKING:
         open,
         resume,
         train,
+        trust,
     )
     from oryx_marl.data.dataset import Dataset
     from oryx_marl.data.record.pettingzoo import Recorder
     from oryx_marl.envs import to_pettingzoo
     from oryx_marl.errors import OryxError
     from oryx_marl.experiment import EvaluationSettings
+    from oryx_marl.ope.document import Trust
+    from oryx_marl.ope.settings import OpeSettings
     from oryx_marl.policy.player import Player
     from oryx_marl.types import ActionSpace, Spec
 
@@ -44,11 +47,13 @@ __all__ = [
     "Dataset",
     "Evaluated",
     "EvaluationSettings",
+    "OpeSettings",
     "OryxError",
     "Player",
     "Recorder",
     "Spec",
     "TrainedRun",
+    "Trust",
     "evaluate",
     "export",
     "import_log",
@@ -60,16 +65,19 @@ __all__ = [
     "resume",
     "to_pettingzoo",
     "train",
+    "trust",
 ]
 
 _ELSEWHERE = {
     "ActionSpace": "types",
     "Dataset": "data.dataset",
     "EvaluationSettings": "experiment",
+    "OpeSettings": "ope.settings",
     "OryxError": "errors",
     "Player": "policy.player",
     "Recorder": "data.record.pettingzoo",
     "Spec": "types",
+    "Trust": "ope.document",
     "to_pettingzoo": "envs",
 }
 """Public names that are not of `api`, and where they are."""

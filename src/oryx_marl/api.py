@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from rich.console import Console
 
-from oryx_marl import experiment, recipes, registry, renamed, resuming
+from oryx_marl import experiment, recipes, registry, renamed, resuming, trusting
 from oryx_marl.algorithms._making import make_algorithm
 from oryx_marl.config import coerce
 from oryx_marl.data import catalog, vault
@@ -26,13 +26,15 @@ from oryx_marl.errors import OryxError, OryxWarning, StoppedError
 from oryx_marl.eval import metrics
 from oryx_marl.eval.evaluator import Evaluator
 from oryx_marl.experiment import EvaluationSettings, Experiment, Named
+from oryx_marl.ope.document import Trust
+from oryx_marl.ope.settings import OpeSettings
 from oryx_marl.outcomes.scores import STREAMS
 from oryx_marl.parallel import compilation
 from oryx_marl.policy import export as exporting
 from oryx_marl.policy.acting import by_name, from_greedy, ways_in
 from oryx_marl.policy.player import Player
 from oryx_marl.progress import Report, now_and_then, training_bar
-from oryx_marl.report import page
+from oryx_marl.report import page, trust_page
 from oryx_marl.resuming import Begun
 from oryx_marl.runs.documents import Score, Summary
 from oryx_marl.runs.folder import load_policy
@@ -55,10 +57,14 @@ class TrainedRun:
     """Likelihood of held-out actions, where there is none or episodes were held out."""
     page: Path | None
     """Its page."""
+    trust: Trust | None = None
+    """What the policy is worth by the logs alone, where there is no environment."""
 
     def __repr__(self) -> str:
         if self.summary is not None:
             score = f"{self.summary.metric} {self.score.mean:.3g}"
+        elif self.trust is not None:
+            score = self.trust.verdict.text
         elif self.held_out is not None:
             score = f"action accuracy {self.held_out.action_accuracy.mean:.3g}"
         else:
@@ -70,7 +76,7 @@ class TrainedRun:
         """The headline: the last weights, in the first way of acting that was scored."""
         if self.summary is None:
             raise OryxError(
-                f"{self.folder} was scored in no environment; see `held_out`, or score it with "
+                f"{self.folder} was scored in no environment; see `trust`, or score it with "
                 "oryx_marl.evaluate(run, env=...)"
             )
         return next(iter(self.summary.scores.values()))
@@ -271,14 +277,44 @@ def run_experiment(work: Experiment, resume: bool, console: Console) -> TrainedR
     with watch as report:
         try:
             unpacked = now_and_then("unpacking to train from disk", "steps", console)
-            result = experiment.run(work, resume, report, on_unpack=unpacked)
+            trusted = trusting.tell_stages(console)
+            result = experiment.run(work, resume, report, on_unpack=unpacked, on_trust=trusted)
         except StoppedError as stop:
             how = f"continue with `oryx train --resume {work.out}`, or oryx_marl.resume in Python"
             raise StoppedError(stop.what, how) from stop
     has_page = result.summary is not None or result.held_out is not None
     is_first = jax.process_index() == 0
     written = page.write(work.out) if has_page and is_first else None
-    return TrainedRun(work.out, result.summary, result.held_out, written)
+    if result.trust is not None and is_first:
+        trust_page.write(work.out)
+    return TrainedRun(work.out, result.summary, result.held_out, written, result.trust)
+
+
+def trust(
+    run: TrainedRun | str | Path,
+    data: Dataset | str | Path | None = None,
+    *,
+    act: str | float | None = None,
+    which: Which = "last",
+    settings: OpeSettings | None = None,
+    progress: bool = True,
+) -> Trust:
+    """What a run's policy is worth by logs alone, like `oryx trust`: its expected return beside
+    that of the logs, how far it leaves them, and a verdict with reasons.
+
+    Args:
+        run: what `train` returned, or the folder of a run.
+        data: logs to evaluate on (default: those it learned from; the episodes it held out count).
+        act: how the policy acts: "sampled", "greedy", or a temperature between them; default:
+            sampled, of continuous actions greedy (the mode).
+        which: the last weights, or those of the best evaluation.
+        settings: how much work goes into it.
+        progress: show a progress bar.
+    """
+    console = Console(stderr=True, quiet=not progress)
+    how = settings or OpeSettings()
+    (found,) = trusting.trust_all([_folder(run)], data, act, which, how, console)
+    return found
 
 
 def evaluate(

@@ -27,9 +27,14 @@ from oryx_marl.envs import base
 from oryx_marl.envs.base import Env, HostEnv, is_host
 from oryx_marl.errors import OryxError
 from oryx_marl.eval.evaluator import Evaluator
+from oryx_marl.ope.document import Trust
+from oryx_marl.ope.evaluate import FEWEST
+from oryx_marl.ope.settings import OpeSettings
 from oryx_marl.outcomes.base import Outcome, Trained
 from oryx_marl.outcomes.held_out import HeldOutLikelihood
 from oryx_marl.outcomes.scores import EnvironmentScores
+from oryx_marl.outcomes.trust import Progress as TrustProgress
+from oryx_marl.outcomes.trust import TrustOutcome
 from oryx_marl.parallel import devices
 from oryx_marl.policy.acting import Act, by_name, ways_in
 from oryx_marl.runs.documents import (
@@ -66,6 +71,9 @@ class EvaluationSettings:
     """How the policy acts when it is scored: sampled, greedy, or a temperature between them. Each
     is scored at the end; the first is the headline, and that of the learning curve and replay.
     Unset: sampled and greedy, of continuous actions greedy (the mode) and sampled."""
+    trust: bool = True
+    """Where no environment is known, estimate at the end what the policy is worth from the logs
+    alone, as `oryx trust` does; not after trainings of less than 200 updates."""
 
     def __post_init__(self) -> None:
         for name in ("episodes", "episodes_while_training"):
@@ -129,6 +137,8 @@ class Result(NamedTuple):
     """Scores, where there is an environment."""
     held_out: HeldOut | None
     """Likelihood of held-out actions, where episodes were held out."""
+    trust: Trust | None = None
+    """What the policy is worth by the logs alone, where there is no environment."""
 
 
 Progress = Callable[[int, dict[str, np.ndarray]], None]
@@ -149,6 +159,7 @@ def run(
     on_progress: Progress = lambda *_: None,
     record: Record | None = None,
     on_unpack: Callable[[int, int], None] = lambda *_: None,
+    on_trust: TrustProgress = lambda *_: None,
 ) -> Result:
     """Trains, and finds out what there is to be known of the weights.
 
@@ -162,7 +173,8 @@ def run(
     seeds = experiment.train.seeds
     with devices.spread(algorithm, seeds), devices.own_folder(experiment.out) as folder:
         parts = _split(experiment, algorithm, on_unpack)
-        return _run(experiment, algorithm, parts, Run(folder), resume, on_progress, record)
+        run = Run(folder)
+        return _run(experiment, algorithm, parts, run, resume, on_progress, record, on_trust)
 
 
 def _run(
@@ -173,11 +185,17 @@ def _run(
     resume: bool,
     on_progress: Progress,
     record: Record | None,
+    on_trust: TrustProgress,
 ) -> Result:
     scores = _scores(experiment, algorithm)  # before a folder is made: it may be refused
     outcomes: list[Outcome] = [] if scores is None else [scores]
     if parts is not None and parts.validation is not None:
         outcomes.append(HeldOutLikelihood(parts))
+    if isinstance(experiment.learn_from, Dataset) and scores is None and _can_trust(experiment):
+        settings = OpeSettings().within(experiment.train.updates)
+        logged = experiment.learn_from
+        dataset = _clean(logged, experiment.drop_invalid)
+        outcomes.append(TrustOutcome(dataset, logged.fingerprint(), settings, on_trust))
     evaluate = None if scores is None else scores.while_training
     with run.lock():
         source = _prepare(experiment, algorithm, run, resume, record, parts)
@@ -191,7 +209,7 @@ def _find_all(outcomes: list[Outcome], trained: Trained) -> Result:
     for outcome in outcomes:
         document = outcome.find(trained)
         found[type(document)] = document
-    return Result(trained.run, found.get(Summary), found.get(HeldOut))
+    return Result(trained.run, found.get(Summary), found.get(HeldOut), found.get(Trust))
 
 
 def _split(
@@ -201,6 +219,8 @@ def _split(
     logged, length = experiment.learn_from, algorithm.sequence_length
     if not isinstance(logged, View):
         return None
+    if not experiment.drop_invalid:
+        screen.require_clean(logged)
     share = experiment.evaluation.hold_out
     if share is None and experiment.env is not None:
         share = 0.0  # it is scored there
@@ -213,10 +233,8 @@ def _split(
 
 
 def _clean(dataset: Dataset, drop_invalid: bool) -> Dataset:
-    if drop_invalid:
-        return screen.drop_invalid(dataset)
-    screen.require_clean(dataset)
-    return dataset
+    """The dataset, without its invalid rows where that is asked for."""
+    return screen.drop_invalid(dataset) if drop_invalid else dataset
 
 
 def _unpack(
@@ -232,7 +250,6 @@ def _unpack(
             f"invalid rows of '{view.name}' cannot be left out while it stays on disk; repair it "
             "first (oryx data check NAME --fix), and train on the copy"
         )
-    screen.require_clean(view)
     parts: Split[View] = split(view, share, length)
     mark = f"{mapped.fingerprint(view)} {share} {length}"
     of, kept = view.num_rows, parts.train.num_rows
@@ -243,6 +260,15 @@ def _unpack(
         parts.validation, f"{mark} validation", lambda rows: on_unpack(kept + rows, of)
     )
     return Split(train, held)
+
+
+def _can_trust(experiment: Experiment) -> bool:
+    """Whether it is asked for, the logs are enough for it, and it would not take far longer than
+    the training; several processes share a policy."""
+    found = experiment.learn_from
+    enough = isinstance(found, Dataset) and found.num_episodes >= FEWEST
+    is_long = experiment.train.updates >= SHORTEST_TRAINING
+    return experiment.evaluation.trust and enough and is_long and jax.process_count() == 1
 
 
 def _scores(experiment: Experiment, algorithm: Algorithm) -> EnvironmentScores | None:
@@ -391,6 +417,9 @@ def _plugins() -> list[str]:
     return [str(path) for path in registry.files()]
 
 
+SHORTEST_TRAINING = 200
+"""Updates below which a policy is not evaluated by logs alone unless someone asks for it: compiling
+would take longer than the training."""
 TOLD = ("seeds", "updates")
 """Fields of the training's settings that config.json has in a place of their own."""
 

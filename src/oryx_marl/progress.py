@@ -13,6 +13,7 @@ from rich.progress import (
     ProgressColumn,
     SpinnerColumn,
     Task,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -50,6 +51,41 @@ def training_bar(total: int, console: Console, title: str = "training") -> Itera
         def report(update: int, metrics: dict[str, np.ndarray]) -> None:
             losses = _losses(metrics)
             progress.update(task, completed=update, description=title, losses=losses)
+
+        yield report
+
+
+Stages = Callable[[str, int, int], None]
+
+
+@contextmanager
+def stages_bar(console: Console) -> Iterator[Stages]:
+    """`report(what, done, of)` shows how far each of several pieces of work is."""
+    if not console.is_terminal:
+        printed = -SECONDS_BETWEEN_LINES
+
+        def print_line(what: str, done: int, of: int) -> None:
+            nonlocal printed
+            if time.monotonic() - printed >= SECONDS_BETWEEN_LINES:
+                printed = time.monotonic()
+                line = f"{what}: {done} of {of}"
+                console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+        yield print_line
+        return
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def report(what: str, done: int, of: int) -> None:
+            if what not in tasks:
+                tasks[what] = progress.add_task(what, total=of)
+            progress.update(tasks[what], completed=done)
 
         yield report
 

@@ -6,12 +6,18 @@ agents, and the present action matters as much as what follows.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from oryx_marl.algorithms.base import Policy
 from oryx_marl.data.dataset import Dataset
-from oryx_marl.types import ActionSpace, Spec
+from oryx_marl.ops.distributions import Categorical, categorical
+from oryx_marl.policy.artifact import PolicyArtifact
+from oryx_marl.types import ActionSpace, Observation, Spec, Window
 
 STATES, ACTIONS, LENGTH = 3, 2, 3
 SPEC = Spec(
@@ -113,3 +119,43 @@ def as_dataset(policy: Tabular, episodes: int, seed: int = 0) -> Dataset:
         np.arange(0, rows, LENGTH),
         name="tabular",
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Exact:
+    """A tabular joint policy as an Algorithm: agent two knows what agent one does."""
+
+    table: Tabular
+
+    def distribution(
+        self, weights: Any, window: Window, carry: Any = None
+    ) -> tuple[Categorical, Any]:
+        first, second = self._logits(window.observation, window.actions[..., 0])
+        logits = jnp.stack([first, second], axis=-2)
+        return categorical(logits, window.observation.action_mask), carry
+
+    def policy(self, weights: Any) -> Policy:
+        def act(carry: Any, observation: Observation, noise: Any) -> tuple[Any, Any, Any]:
+            first = jnp.argmax(self._logits(observation, None)[0] + noise[:, 0], axis=-1)
+            second = jnp.argmax(self._logits(observation, first)[1] + noise[:, 1], axis=-1)
+            return carry, jnp.stack([first, second], axis=-1).astype(jnp.int32), {}
+
+        return Policy(
+            lambda batch: jnp.zeros(batch), act, lambda key, b: jax.random.gumbel(key, (b, 2, 2))
+        )
+
+    def _logits(self, observation: Observation, first: Any) -> tuple[Any, Any]:
+        state = observation.features[..., 0, :].argmax(axis=-1)
+        odds = jnp.asarray(self.table.odds, jnp.float32)
+        joint = odds[jnp.minimum(observation.step_count, LENGTH - 1), state]
+        own = joint.sum(axis=-1)
+        if first is None:
+            return jnp.log(own), None
+        taken = jnp.take_along_axis(joint, first[..., None, None], axis=-2)[..., 0, :]
+        return jnp.log(own), jnp.log(taken)
+
+
+def as_policy(table: Tabular) -> PolicyArtifact:
+    """The policy as it would come out of a run."""
+    weights = {"nothing": np.zeros((1, 1), np.float32)}
+    return PolicyArtifact("exact", Exact(table), SPEC, weights, (0,), {}, "hash of the policy")

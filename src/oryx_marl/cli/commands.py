@@ -34,6 +34,7 @@ ALONE = {
     "eval": Command("oryx_marl.cli.evaluate", "Eval"),
     "export": Command("oryx_marl.cli.export", "Export"),
     "report": Command("oryx_marl.cli.report", "Report"),
+    "trust": Command("oryx_marl.cli.trust", "TrustCommand"),
 }
 DATA = {
     "list": Command("oryx_marl.cli.data", "DataList"),
@@ -57,7 +58,7 @@ GROUPS = {
 }
 MEMBER = {"train": "algorithm", "data": "data command", "bench": "suite"}
 """What one of a group is called."""
-ORDER = ("demo", "train", "eval", "data", "bench", "report", "export")
+ORDER = ("demo", "train", "eval", "trust", "data", "bench", "report", "export")
 
 
 def require_known(words: Sequence[str]) -> None:

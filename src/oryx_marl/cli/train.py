@@ -15,6 +15,7 @@ from oryx_marl.algorithms import oryx
 from oryx_marl.algorithms._making import make_algorithm
 from oryx_marl.api import TrainedRun
 from oryx_marl.bench import settings
+from oryx_marl.cli import trust
 from oryx_marl.cli.console import DatasetName, console, default_is, errors, say
 from oryx_marl.cli.scores import interval, make_table
 from oryx_marl.data.quality import screen as check
@@ -38,13 +39,19 @@ NOTHING = Named()
 def show(run: TrainedRun) -> None:
     """What a run has found out, its page and, as the last line, the result."""
     if run.held_out is not None:
-        _show_held_out(run.held_out)
+        _show_held_out(run.held_out, is_all=run.trust is None)
+    if run.trust is not None:
+        trust.show(run.trust)
     if run.summary is not None:
         _show_scores(run.summary)
     if run.page is not None:
         console.print(f"page: {run.page}", soft_wrap=True)
     if run.summary is None:
         console.print(f"trained; there is no environment to score in. Run: {run.folder}")
+        if run.trust is None:
+            say(f"what it is worth by the logs alone: oryx trust {run.folder}")
+        else:
+            say(run.trust.verdict.text)
         return
     say(f"{run.summary.metric} {interval(run.score)}")
 
@@ -54,10 +61,11 @@ def _show_scores(summary: Summary) -> None:
     console.print(make_table(("weights", "acting"), summary.scores, summary.metric))
 
 
-def _show_held_out(found: HeldOut) -> None:
-    """How well the actions of episodes that were held out are predicted."""
+def _show_held_out(found: HeldOut, is_all: bool) -> None:
+    """How well the actions of episodes that were held out are predicted: a diagnosis, which is
+    judged only where it `is_all` that is known."""
     heads = ("", "policy [95% over seeds]", "marginal-action baseline")
-    table = Table(*heads, title=found.counted)
+    table = Table(*heads, title=f"likeness to the logs, not quality: {found.counted}")
     scores = {
         "log_likelihood": found.log_likelihood,
         "action_accuracy": found.action_accuracy,
@@ -66,7 +74,7 @@ def _show_held_out(found: HeldOut) -> None:
         told = "none: it is not drawn" if score is None else interval(score, decimals=3)
         table.add_row(glossary.name(name), told, f"{found.baseline[name]:.3f}")
     console.print(table)
-    if found.verdict is not None:
+    if found.verdict is not None and is_all:
         say(found.verdict)
 
 

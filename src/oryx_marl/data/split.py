@@ -4,6 +4,7 @@ import math
 from typing import Any, Generic, NamedTuple
 
 import numpy as np
+from jaxtyping import Int
 
 from oryx_marl.data.subsample import take_episodes
 from oryx_marl.data.view import AnyView, episode_lengths
@@ -32,16 +33,25 @@ def split(view: AnyView, share: float | None, length: int) -> Split[AnyView]:
     None: a tenth where no environment is known that could score the policy, and more of few short
     episodes, but never more than half of them.
     """
-    total = len(view.episode_starts)
-    if share == 0 or (share is None and view.spec.environment):
+    held = find_held_out(view, share, length)
+    if not held.size:
         return Split(view, None)
+    kept = np.setdiff1d(np.arange(len(view.episode_starts)), held)
+    return Split(take_episodes(view, kept), take_episodes(view, held))
+
+
+def find_held_out(view: AnyView, share: float | None, length: int) -> Int[np.ndarray, " held"]:
+    """Numbers of the episodes that `split` holds out."""
+    total, nothing = len(view.episode_starts), np.zeros(0, np.int64)
+    if share == 0 or (share is None and view.spec.environment):
+        return nothing
     shuffled = np.random.default_rng(0).permutation(total)
     steps = np.cumsum(episode_lengths(view)[shuffled])
     count = math.ceil((SHARE if share is None else share) * total)
     if share is None:
         count = max(count, int(np.searchsorted(steps, length)) + 1)
         if 2 * count > total:
-            return Split(view, None)
+            return nothing
     if count >= total:
         raise OryxError(
             f"hold_out {share} leaves none of the {total} episodes of "
@@ -52,5 +62,4 @@ def split(view: AnyView, share: float | None, length: int) -> Split[AnyView]:
             f"hold_out {share} holds out {steps[count - 1]} steps of '{view.name}', but a "
             f"window needs {length}; hold out more, or nothing (0), or shorten sequence_length"
         )
-    held, kept = np.sort(shuffled[:count]), np.sort(shuffled[count:])
-    return Split(take_episodes(view, kept), take_episodes(view, held))
+    return np.sort(shuffled[:count])

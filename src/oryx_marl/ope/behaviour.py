@@ -51,6 +51,14 @@ def make_clone(spec: Spec, num_rows: int) -> Standardised:
     return Standardised(oryx.make(fill_size(config, spec, num_rows), spec), spec)
 
 
+def describe(dataset: Dataset, folds: int) -> Clones:
+    """Clones as shapes, for those that are kept in files."""
+    algorithm = make_clone(dataset.spec, dataset.num_rows)
+    one = jax.eval_shape(lambda: algorithm.weights(algorithm.init(jax.random.key(0))))
+    weights = jax.tree.map(lambda x: jax.ShapeDtypeStruct((folds, *x.shape), x.dtype), one)
+    return Clones(algorithm, weights, np.zeros(folds))
+
+
 def fit(
     dataset: Dataset,
     packed: Packed,
@@ -68,14 +76,14 @@ def fit(
     validate = _stack(own, min(max(map(len, own)), max(8 * batch, 1)))
     keys = jax.random.split(jax.random.key(settings.seed), len(numbers))
     statistics = feature_statistics(dataset)
-    state = _init(algorithm, settings.learning_rate, keys)
+    state = _init(algorithm, settings.learning_rate / 3, keys)
     window = packed.sequences.window
     best, best_score = state[0], jnp.full(len(numbers), -jnp.inf)
     checks = min(CHECKS, settings.clone_updates)
     size = -(-settings.clone_updates // checks)
     for check in range(checks):
         state, score = _advance(
-            (algorithm, settings.learning_rate, size, batch),
+            (algorithm, settings.learning_rate / 3, size, batch),
             state,
             jax.vmap(lambda key: jax.random.fold_in(key, check))(keys),  # noqa: B023
             window,

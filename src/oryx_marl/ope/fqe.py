@@ -33,6 +33,10 @@ CALLS = 10
 """Compiled calls that the training of the critics is cut into."""
 
 
+FEW_FEATURES = 64
+"""Of an observation, for which a small network is enough."""
+
+
 class Logs(NamedTuple):
     """What critics learn from, on the device: [S, L, ...]; M is the team and each agent."""
 
@@ -141,7 +145,8 @@ def fit(
     )
     generator = np.random.default_rng(settings.seed)
     episode_weights = generator.exponential(size=(settings.critics, num_episodes))
-    config = NetworkConfig(width=settings.width, num_heads=4)
+    width = settings.width or (32 if spec.observation_size <= FEW_FEATURES else 64)
+    config = NetworkConfig(width=width, num_heads=4)
     static = _Static(
         spec,
         config,

@@ -1,6 +1,6 @@
 """Settings of off-policy evaluation."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from oryx_marl.errors import OryxError
 
@@ -12,7 +12,7 @@ class OpeSettings:
     clone_updates: int = 1_000
     """Most gradient updates of each clone of the logged behaviour; the best by held-out likelihood
     is kept."""
-    critic_updates: int = 600
+    critic_updates: int = 500
     """Gradient updates of each critic."""
     folds: int = 3
     """Parts of the episodes; those of each are scored by a clone that learned from the others."""
@@ -20,12 +20,13 @@ class OpeSettings:
     """Critics, each on another resample of the episodes: their spread is part of the interval."""
     samples: int = 4
     """Joint actions of the policy at every logged step."""
-    batch_steps: int = 1_280
+    batch_steps: int = 640
     """Logged steps in a batch, in whole episodes."""
-    width: int = 64
-    """Features per token of the critics' network."""
-    learning_rate: float = 1e-3
-    tau: float = 0.02
+    width: int = 0
+    """Features per token of the critics' network (0: 32, or 64 for many features)."""
+    learning_rate: float = 3e-3
+    """Of the critics, falling to 0; of the clones a third of it."""
+    tau: float = 0.05
     """Share by which the critics' target networks move at each update."""
     td_lambda: float = 0.95
     """λ of Retrace: how far rewards are followed along actions that the policy would take too."""
@@ -34,7 +35,7 @@ class OpeSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        least = {"folds": 2, "critics": 2, "samples": 1, "batch_steps": 1, "width": 1}
+        least = {"folds": 2, "critics": 2, "samples": 1, "batch_steps": 1, "width": 0}
         least |= {"clone_updates": 1, "critic_updates": 1, "max_steps": 1}
         for name, smallest in least.items():
             if getattr(self, name) < smallest:
@@ -44,3 +45,12 @@ class OpeSettings:
                 raise OryxError(f"{name} must be between 0 and 1, got {getattr(self, name)}")
         if not self.learning_rate > 0:
             raise OryxError(f"learning_rate must be positive, got {self.learning_rate}")
+
+    def within(self, updates: int) -> "OpeSettings":
+        """The same for a policy of so many updates: its evaluation is no longer than its training.
+
+        A critic's update costs about half of one of the policy's, and there are several critics.
+        """
+        critic = min(self.critic_updates, max(updates // self.critics, 10))
+        clone = min(self.clone_updates, max(updates // self.folds, 10))
+        return replace(self, critic_updates=critic, clone_updates=clone)

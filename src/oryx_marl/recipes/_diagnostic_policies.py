@@ -17,6 +17,12 @@ def make_random_first() -> Policy:
     return Policy(lambda batch: (), _differ, draw_noise)
 
 
+def make_random() -> Policy:
+    """Both agents of anti-coordination draw any action."""
+    draw_noise = draw_uniform(anticoordination.NUM_AGENTS, anticoordination.NUM_ACTIONS)
+    return Policy(lambda batch: (), _draw, draw_noise)
+
+
 def make_half_right() -> Policy:
     """In half of the episodes both agents name the cue, in all others each answers at random."""
     draw_noise = draw_uniform(recall.NUM_AGENTS, 1 + recall.NUM_CUES)
@@ -30,6 +36,12 @@ def _differ(
     is_other = jnp.arange(noise.shape[-1]) != first[:, None]
     second = draw_available(observation.action_mask[:, 1] & is_other, noise[:, 1])
     return carry, jnp.stack([first, second], axis=1), {}
+
+
+def _draw(
+    carry: Any, observation: Observation, noise: Float[Array, "B N A"]
+) -> tuple[Any, Int[Array, "B N"], dict]:
+    return carry, draw_available(observation.action_mask, noise), {}
 
 
 def _begin(batch: int) -> tuple[Array, Array]:

@@ -1,7 +1,9 @@
 """Scores on the page: the headline, the table of results, and the episodes that were held out."""
 
+import math
 from html import escape
 
+from oryx_marl.ope.document import Trust
 from oryx_marl.policy.acting import TEMPERATURES
 from oryx_marl.report import glossary, interval, numbers
 from oryx_marl.report.document import absent, count, section
@@ -9,6 +11,7 @@ from oryx_marl.report.run import RunContents
 from oryx_marl.runs.documents import Score, Summary
 
 WEIGHTS = {"last": "final weights", "best": "best checkpoint"}
+TRUST_PAGE = "trust.html"
 MOST_SEEDS = 20
 """Whose scores stand side by side."""
 
@@ -22,6 +25,8 @@ def find(run: RunContents) -> tuple[str, Score, str]:
         made = f"{count(seeds, 'seed')} × {episodes} {_episodes(acting)}"
         explained = f"{made} with the {WEIGHTS[weights]}{_over(seeds, score)}."
         return run.summary.metric, score, explained
+    if run.curve is None and run.trust is not None:
+        return _find_expected(run.trust)
     if run.curve is None:
         return _find_accuracy(run)
     last = run.curve.last
@@ -36,6 +41,20 @@ def find(run: RunContents) -> tuple[str, Score, str]:
 def _episodes(acting: str) -> str:
     """What episodes played in a way of acting are called."""
     return f"{acting} episodes" if acting in TEMPERATURES else f"episodes at temperature {acting}"
+
+
+def _find_expected(trust: Trust) -> tuple[str, Score, str]:
+    """What heads the page where the policy was evaluated by logs alone."""
+    value = trust.value
+    found = [math.nan if each is None else each for each in (value.value, value.low, value.high)]
+    mean, low, high = found
+    reasons = "; ".join(trust.verdict.reasons)
+    explained = (
+        f"{trust.verdict.text[:1].upper()}{trust.verdict.text[1:]}: {reasons}. Estimated from logs "
+        f"alone, in brackets the 95% interval; more of it is in {TRUST_PAGE} beside this page."
+    )
+    per_seed = tuple(each.estimates["fqe"].value or math.nan for each in trust.seeds)
+    return "expected return", Score(mean, low, high, per_seed), explained
 
 
 def _find_accuracy(run: RunContents) -> tuple[str, Score, str]:

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 
 from oryx_marl.errors import OryxError
 from oryx_marl.eval.metrics import is_binary
+from oryx_marl.ope.document import Trust
 from oryx_marl.runs import replay, sealed
 from oryx_marl.runs.documents import (
     DatasetCard,
@@ -70,6 +71,7 @@ class RunContents:
     curve: Curve | None
     """None where the data come from no environment we know."""
     held_out: HeldOut | None
+    trust: Trust | None
     spec: Spec | None
     metrics: Metrics | None
     summary: Summary | None
@@ -96,6 +98,7 @@ def read(folder: Path) -> RunContents:
         config=config,
         curve=curve,
         held_out=held_out,
+        trust=_optional(run, Trust.file, lambda: run.read(Trust), notes),
         spec=_optional(run, SpecDocument.file, lambda: run.read(SpecDocument).spec, notes),
         metrics=_optional(run, MetricRow.file, lambda: _collect(run), notes),
         summary=_optional(run, Summary.file, lambda: run.read(Summary), notes),
