@@ -22,7 +22,15 @@ def make(name):
     return toy_envs.make(**TOYS[name]) if name in TOYS else base.make_named(name)
 
 
-@pytest.fixture(params=[*env_conformance.FAMILIES, *TOYS])
+SLOW = ("hanabi",)
+"""Environments that compile for long and share their package with another."""
+FAMILIES = [
+    pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name
+    for name in env_conformance.FAMILIES
+]
+
+
+@pytest.fixture(params=[*FAMILIES, *TOYS])
 def env(request):
     return make(request.param)
 

@@ -20,6 +20,8 @@ SHAPES = [  # (T, N, K): ten shapes, N from 1 to 70, T from 1 to 30
     (4, 64, 2),
     (3, 70, 2),
 ]
+SLOW_SHAPES = ((2, 2, 8), (30, 4, 2), (20, 10, 3), (3, 16, 3), (4, 64, 2))
+"""Of which others have the same kind: a chunk, several, more agents than one holds."""
 CASES_PER_SHAPE = 20
 FORMS = ("recurrent", "flattened", "chunked", "blockwise")
 
@@ -44,7 +46,10 @@ def double_precision():
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "shape",
+    [pytest.param(s, marks=pytest.mark.slow) if s in SLOW_SHAPES else s for s in SHAPES],
+)
 def test_forms_agree_with_gradients(shape: tuple[int, int, int], causal: bool) -> None:
     rng = np.random.default_rng(SHAPES.index(shape))
     cases = [draw(rng, shape) for _ in range(CASES_PER_SHAPE)]

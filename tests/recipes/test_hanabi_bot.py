@@ -51,6 +51,7 @@ def test_the_bot_plays_well():
     assert not np.asarray(found.last.bombed).any()
 
 
+@pytest.mark.slow
 def test_what_is_read_is_what_there_is():
     """In all states of some games, for both players."""
     found = games()
@@ -96,6 +97,7 @@ def test_a_hint_is_read_by_whom_it_is_for():
     assert not theirs.hinted_now.any()
 
 
+@pytest.mark.slow
 def test_what_fits_what_is_useless_and_what_is_critical():
     discarded = np.zeros(25, int)
     discarded[card(0, 3)] = 2  # both red 3s are lost, so red 4 and 5 are useless
