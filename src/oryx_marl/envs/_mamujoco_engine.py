@@ -28,8 +28,9 @@ class Engine(Protocol):
     model: Any
     qpos: Float[np.ndarray, "E nq"]
     qvel: Float[np.ndarray, "E nv"]
-    xpos: Float[np.ndarray, "E bodies 3"]
-    """Places of the bodies, one step of the physics behind, as MuJoCo leaves them."""
+    xpos: Float[np.ndarray, "E bodies 3"] | None
+    """Places of the bodies, one step of the physics behind, as MuJoCo leaves them; None where
+    nobody asks for them."""
     forces: Float[np.ndarray, "E bodies 6"] | None
     """External forces on the bodies, 0 after a reset; None where nobody asks for them."""
 
@@ -47,7 +48,10 @@ class Engine(Protocol):
 
 
 def make_engine(model: Any, num_envs: int, num_threads: int | None, has_forces: bool) -> Engine:
-    """Simulations of a model on so many threads, by default one per processor."""
+    """Simulations of a model on so many threads, by default one per processor.
+
+    With forces there are the places of the bodies too.
+    """
     threads = max(1, min(num_envs, num_threads or os.cpu_count() or 1))
     if has_forces:
         return PoolEngine(model, num_envs, threads)
@@ -77,8 +81,9 @@ def load_model(file: str) -> Any:
 
 
 class BatchEngine:
-    """On `mujoco.batch.Batch`."""
+    """On `mujoco.batch.Batch`, without what must be copied out after each step."""
 
+    xpos: Float[np.ndarray, "E bodies 3"] | None = None
     forces: Float[np.ndarray, "E bodies 6"] | None = None
 
     def __init__(self, model: Any, num_envs: int, num_threads: int) -> None:
@@ -86,7 +91,6 @@ class BatchEngine:
         self.model = model
         self._batch = _find_batch().Batch(model, num_envs, num_threads)
         self.qpos, self.qvel = self._batch.bind("qpos"), self._batch.bind("qvel")
-        self.xpos = self._batch.bind("xpos")
         self._controls = self._batch.bind("ctrl")
 
     def reset(
@@ -99,8 +103,9 @@ class BatchEngine:
 
     def step(self, ids: Ids, controls: Float[np.ndarray, "K nu"], count: int) -> None:
         self._controls[ids] = controls
+        everyone = len(ids) == len(self._controls)  # who need not be looked up
         with _quiet(self._mujoco):
-            self._batch.step(ids, nstep=count)
+            self._batch.step(None if everyone else ids, nstep=count)
 
     def close(self) -> None:
         """Its threads end with it."""
@@ -117,7 +122,8 @@ class PoolEngine:
         self._pool = ThreadPoolExecutor(num_threads) if num_threads > 1 else None
         self.qpos = np.zeros((num_envs, model.nq))
         self.qvel = np.zeros((num_envs, model.nv))
-        self.xpos = np.zeros((num_envs, model.nbody, 3))
+        self._xpos = np.zeros((num_envs, model.nbody, 3))
+        self.xpos: Float[np.ndarray, "E bodies 3"] | None = self._xpos
         self._forces = np.zeros((num_envs, model.nbody, 6))
         self.forces: Float[np.ndarray, "E bodies 6"] | None = self._forces
 
@@ -154,7 +160,7 @@ class PoolEngine:
 
     def _copy(self, index: int, data: Any) -> None:
         self.qpos[index], self.qvel[index] = data.qpos, data.qvel
-        self.xpos[index], self._forces[index] = data.xpos, data.cfrc_ext
+        self._xpos[index], self._forces[index] = data.xpos, data.cfrc_ext
 
 
 def _find_batch() -> Any:

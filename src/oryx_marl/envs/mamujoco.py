@@ -106,7 +106,7 @@ class Mamujoco:
         ids = np.asarray(which)[order]
         starts = [self._draw(int(seed)) for seed in np.asarray(seeds)[order]]
         qpos, qvel = (np.stack(parts) for parts in zip(*starts, strict=True))
-        self._open_engine().reset(ids, qpos, qvel)
+        self.engine.reset(ids, qpos, qvel)
         self._counts[ids] = 0
         self._starts[ids] = self._engine.qpos[ids, 0]
         no = np.zeros(len(ids), bool)
@@ -137,7 +137,7 @@ class Mamujoco:
 
         A solver that begins elsewhere ends within its tolerance, not at the same bits.
         """
-        ids, engine = np.arange(self.num_envs), self._open_engine()
+        ids, engine = np.arange(self.num_envs), self.engine
         engine.reset(ids, qpos, qvel)
         engine.step(ids, self._find_controls(actions), self.robot.frame_skip)
         self._last = self._blank()
@@ -149,7 +149,7 @@ class Mamujoco:
 
     def render_rgb(self, which: int) -> np.ndarray:
         """A picture of one robot, uint8 [height, width, 3]."""
-        engine = self._open_engine()
+        engine = self.engine
         is_flat = self.robot.distance_of_body is None and self.robot.num_hidden == 1
         return _mamujoco_render.rgb(
             engine.model, engine.qpos[which], self._motors, seen_from_above=not is_flat
@@ -157,7 +157,7 @@ class Mamujoco:
 
     def _draw(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Positions and velocities at the start of an episode."""
-        model, noise = self._open_engine().model, self.robot.reset_noise
+        model, noise = self.engine.model, self.robot.reset_noise
         rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
         qpos = self._qpos0 + rng.uniform(low=-noise, high=noise, size=model.nq)
         if self.robot.velocity_noise == "normal":
@@ -165,7 +165,7 @@ class Mamujoco:
         return qpos, rng.uniform(low=-noise, high=noise, size=model.nv)
 
     def _move(self, ids: Int[np.ndarray, " K"], actions: Float[np.ndarray, "K N A"]) -> None:
-        engine = self._open_engine()
+        engine = self.engine
         if not np.isfinite(actions).all():
             index, agent = (int(part) for part in np.argwhere(~np.isfinite(actions))[0][:2])
             raise OryxError(
@@ -208,7 +208,7 @@ class Mamujoco:
     def _look(
         self, ids: Int[np.ndarray, " K"] | None, velocity_limit: float
     ) -> Float[np.ndarray, "K S"]:
-        engine = self._open_engine()
+        engine = self.engine
         chosen = slice(None) if ids is None else ids
         velocities = np.clip(engine.qvel[chosen], -velocity_limit, velocity_limit)
         parts = [engine.qpos[chosen, self.robot.num_hidden :], velocities]
@@ -273,7 +273,9 @@ class Mamujoco:
             "truncated": np.zeros(count, bool),
         }
 
-    def _open_engine(self) -> Any:
+    @property
+    def engine(self) -> Any:
+        """The simulations themselves."""
         if self._engine is None:
             raise OryxError(f"environment '{self.name}' is closed; make another")
         return self._engine
