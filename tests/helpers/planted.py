@@ -167,6 +167,10 @@ PLANTS = {
         "action outside its bounds", (7, 2, "cy", "actions[1]"), "outside -2 to 2",
         put("actions", (row(7, 2), 2, 1), 2.5), base=build_clean_box,
     ),
+    "box action that never changes": Plant(
+        "constant action", (None, None, "bo", "actions[0]"), "it is 0.25 in every step",
+        put("actions", (slice(None), 1, 0), 0.25), base=build_clean_box,
+    ),
     "action id too large": Plant(
         "action out of range", (1, 11, "bo", "actions"), "actions go from 0 to 3",
         put("actions", (row(1, 11), 1), 4),

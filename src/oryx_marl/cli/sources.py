@@ -100,7 +100,11 @@ def _remarks(stored: dict[str, Any]) -> list[str]:
     if action["kind"] == "box":
         ranges = zip(action["low"], action["high"], strict=True)
         told = ", ".join(f"{low:g} to {high:g}" for low, high in list(ranges)[:20])
-        lines.append(f"a policy acts between these bounds, dimension by dimension: {told}")
+        options = origin.get("options", {})
+        known = [side for side in ("low", "high") if f"action_{side}" in options]
+        ways = ("inferred; --action-low and --action-high set them", "one side inferred", "as told")
+        how = ways[len(known)]
+        lines.append(f"a policy acts between these bounds ({how}), dimension by dimension: {told}")
     if words := origin.get("action_names"):
         lines.append("actions: " + ", ".join(f"{i} {word}" for i, word in enumerate(words)))
     if "columns" in origin and "agent" not in origin["columns"]:

@@ -4,6 +4,7 @@ Logs of any length are handled part by part. Arrays of a part are flat over its 
 by the names of a Dataset.
 """
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -20,11 +21,62 @@ MOST_ACTIONS = 100_000
 """More than this is rather a column that holds something else."""
 
 
+@dataclass(frozen=True)
+class ToldActions:
+    """What the user says of the actions; what is left out is inferred."""
+
+    kind: ActionKind = "auto"
+    low: tuple[float, ...] = ()
+    """Lower bounds of a box: one for all dimensions, or one each."""
+    high: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        for side in ("low", "high"):
+            if not np.isfinite(getattr(self, side)).all():
+                raise OryxError(f"action_{side} must be finite, got {list(getattr(self, side))}")
+        if self.has_bounds and self.kind == "discrete":
+            raise OryxError(
+                "bounds (action_low, action_high) are of continuous actions, but action_kind is "
+                "discrete; leave one of them out"
+            )
+
+    @property
+    def has_bounds(self) -> bool:
+        return bool(self.low or self.high)
+
+    @property
+    def known_kind(self) -> ActionKind:
+        """Box if there are bounds: only continuous actions have some."""
+        return "box" if self.has_bounds else self.kind
+
+    def apply(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds, those that were told in the place of inferred ones."""
+        found = {"low": low, "high": high}
+        for side, inferred in found.items():
+            told = getattr(self, side)
+            if told and len(told) not in (1, len(inferred)):
+                raise OryxError(
+                    f"action_{side} has {len(told)} numbers, but actions have {len(inferred)} "
+                    "dimensions; give one for all, or one each"
+                )
+            found[side] = np.broadcast_to(told, inferred.shape) if told else inferred
+        if self.has_bounds and not (found["low"] < found["high"]).all():
+            place = int(np.argmin(found["low"] < found["high"]))
+            raise OryxError(
+                f"in dimension {place} the lower bound {found['low'][place]:g} is not below the "
+                f"upper one, {found['high'][place]:g}; tell both (action_low, action_high)"
+            )
+        return found["low"], found["high"]
+
+
+NOTHING_TOLD = ToldActions()
+
+
 class Derivation:
     """What the parts of a log say together: `add` them all, then `finish` each."""
 
-    def __init__(self, name: str, origin: dict[str, Any], kind: ActionKind = "auto") -> None:
-        self._name, self._origin, self._kind = name, origin, kind
+    def __init__(self, name: str, origin: dict[str, Any], told: ToldActions = NOTHING_TOLD) -> None:
+        self._name, self._origin, self._told = name, origin, told
         self._is_padding: np.ndarray | None = None  # [N, O]
         self._facts = ActionFacts()
         self._action_mask_size = 0
@@ -60,7 +112,7 @@ class Derivation:
             environment="",
             agents=tuple(f"agent_{index}" for index in range(len(self._is_padding))),
             observation_sizes=tuple(_width(is_padding) for is_padding in self._is_padding),
-            action=self._facts.space(self._kind, self._action_mask_size),
+            action=self._facts.space(self._told, self._action_mask_size),
             state_size=self._state_size,
             shared_reward=self._shared_reward,
         )
@@ -75,6 +127,8 @@ class Derivation:
             arrays.pop("action_mask", None)  # masks of box actions mean nothing
             if arrays["actions"].ndim == 2:
                 arrays["actions"] = arrays["actions"][..., None]
+            if arrays["actions"].dtype.kind in "iu":
+                arrays["actions"] = arrays["actions"].astype(np.float32)
         else:
             arrays["actions"] = to_ids(arrays["actions"])
         values: dict[str, Any] = {**arrays, "name": self._name, "origin": self._origin}
@@ -120,11 +174,11 @@ class ActionFacts:
         self._low = low if self._low is None else np.minimum(self._low, low)
         self._high = high if self._high is None else np.maximum(self._high, high)
 
-    def space(self, kind: ActionKind, action_mask_size: int) -> ActionSpace:
-        """The action space of all actions seen, which `kind` may demand."""
+    def space(self, told: ToldActions, action_mask_size: int) -> ActionSpace:
+        """The action space of all actions seen, with what was told of it."""
         if self._low is None or self._high is None:
             raise OryxError("there is no logged action")
-        is_vector = len(self._shape) == 1
+        is_vector, kind = len(self._shape) == 1, told.known_kind
         if kind == "auto":
             kind = "box" if is_vector or not (self._is_integer or self._is_whole) else "discrete"
         if kind == "discrete":
@@ -138,12 +192,14 @@ class ActionFacts:
                     f"{MOST_ACTIONS - 1:,}. Number them from 0, or say that action_kind is box"
                 )
             return ActionSpace("discrete", size)
-        if is_vector and self._is_integer:
+        if is_vector and self._is_integer and told.known_kind != "box":
             raise OryxError(
                 f"actions have {self._shape[0]} whole numbers each: several discrete actions per "
-                "agent and step are not supported. If they are continuous, store them as floats"
+                "agent and step are not supported. If they are continuous, say so: --action-kind "
+                "box (action_kind)"
             )
-        low, high = _infer_bounds(np.atleast_1d(self._low), np.atleast_1d(self._high))
+        seen = np.atleast_1d(self._low), np.atleast_1d(self._high)
+        low, high = told.apply(*_infer_bounds(*seen))
         return ActionSpace("box", len(low), tuple(map(float, low)), tuple(map(float, high)))
 
 

@@ -34,9 +34,18 @@ KINDS: dict[str, Kind] = {
     "padding not empty": Kind(
         "warning", "is the Spec's observation size right? --fix empties", True
     ),
-    "action outside its bounds": Kind("warning", "compare the bounds in the Spec with the log"),
+    "action outside its bounds": Kind(
+        "warning",
+        "it is learned as if it were at the bound: import again with wider --action-low and "
+        "--action-high, or clip it",
+    ),
     "first action never taken": Kind("warning", "do ids begin at 1? they must begin at 0"),
     "agent has one action": Kind("note", "nothing about its choices can be learned from this log"),
+    "constant action": Kind(
+        "warning",
+        "nothing can be learned about it, and the policy becomes a spike there: was it meant to "
+        "vary? else leave this dimension out of the log",
+    ),
     "episode without an end": Kind(
         "warning", "was the log cut? --fix marks the last step as a truncation", True
     ),

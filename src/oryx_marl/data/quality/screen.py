@@ -13,6 +13,8 @@ from oryx_marl.errors import OryxError
 
 Mask = Bool[np.ndarray, "R N"]
 
+BOUND_TOLERANCE = 1e-3
+"""Share of a box's width that rounding may take an action outside."""
 REMEDIES = {
     "non-finite observation": "repair or drop the step where the log is made",
     "non-finite reward": "repair or drop the step where the log is made",
@@ -173,6 +175,16 @@ def _broken(masks: dict[str, Mask]) -> Mask:
     """The agent-steps of which nothing can be used."""
     kinds = [kind for kind in masks if kind.startswith("non-finite")]
     return np.any([masks[kind] for kind in [*kinds, "action out of range"]], axis=0)
+
+
+def find_outside(dataset: Dataset) -> Bool[np.ndarray, "R N A"]:
+    """Numbers of present agents' box actions that are out of bounds by more than rounding."""
+    low, high = np.array(dataset.spec.action.low), np.array(dataset.spec.action.high)
+    if not (low.size and high.size):
+        return np.zeros(dataset.actions.shape, bool)
+    slack = BOUND_TOLERANCE * (high - low)
+    outside = (dataset.actions < low - slack) | (dataset.actions > high + slack)
+    return outside if dataset.agent_mask is None else outside & dataset.agent_mask[..., None]
 
 
 def is_finite(values: np.ndarray) -> np.ndarray:

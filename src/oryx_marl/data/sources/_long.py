@@ -84,7 +84,7 @@ def read_long(
         has = (bool(metadata["has_final_observations"]), bool(metadata["has_present"]))
         told = GivenSchema(Spec.from_dict(metadata["spec"]), (), *has, dict(metadata["origin"]))
     for first_row, chunk in table.chunks():
-        frame = make_frame(chunk, table.columns, first_row, options.action_kind)
+        frame = make_frame(chunk, table.columns, first_row, options.actions.known_kind)
         yield replace(build(frame, told), name=name, origin=told.origin)
 
 
@@ -92,7 +92,7 @@ def _infer_schema(table: LongTable, options: ColumnOptions) -> tuple[LongTable, 
     """What a table says that does not tell by itself; the columns of its mask by their ids."""
     facts = InferredSchema()
     for first_row, chunk in table.chunks():
-        facts.add(make_frame(chunk, table.columns, first_row, options.action_kind))
+        facts.add(make_frame(chunk, table.columns, first_row, options.actions.known_kind))
     if "agent" not in table.columns:
         facts.widths = {_name_alone(options): facts.widths[ALONE]}
     mask = table.columns.get("action_mask", ())
@@ -131,6 +131,11 @@ def _derive(facts: InferredSchema, options: ColumnOptions) -> tuple[Spec, tuple[
         )
     words: tuple[str, ...] = ()
     if facts.words:
+        if options.actions.known_kind == "box":
+            raise OryxError(
+                f"the actions are words ({', '.join(sorted(facts.words)[:5])}), so they have no "
+                "bounds and are of no box; leave out action_kind, action_low and action_high"
+            )
         words = options.action_names or tuple(sorted(facts.words))
         if 0 < facts.action_mask_size < len(words):
             raise OryxError(
@@ -139,7 +144,7 @@ def _derive(facts: InferredSchema, options: ColumnOptions) -> tuple[Spec, tuple[
             )
         action = ActionSpace("discrete", facts.action_mask_size or len(words))
     else:
-        action = facts.action.space(options.action_kind, facts.action_mask_size)
+        action = facts.action.space(options.actions, facts.action_mask_size)
     sizes = tuple(facts.widths[agent] for agent in agents)
     if max(sizes) == 0:
         raise OryxError("no agent ever sees anything: all observations are empty")

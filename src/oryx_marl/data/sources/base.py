@@ -25,8 +25,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import oryx_marl
 from oryx_marl import files, installation, locks, registry, renamed
-from oryx_marl.data._derive import ActionKind
+from oryx_marl.data._derive import ActionKind, ToldActions
 from oryx_marl.data.dataset import Dataset
+from oryx_marl.data.sources._actions import require_sound
 from oryx_marl.errors import OryxError, OryxWarning
 
 PACKAGE = "data.sources"
@@ -50,6 +51,16 @@ class ActionOptions(Options):
 
     action_kind: ActionKind = "auto"
     """Kind of the actions, where it is not plain from their numbers."""
+    action_low: tuple[float, ...] = ()
+    """Lowest possible value of continuous actions, one for all dimensions or one for each. Unset:
+    -1 where all that was logged is between -1 and 1, else the lowest that was."""
+    action_high: tuple[float, ...] = ()
+    """Highest possible value, likewise."""
+
+    @property
+    def actions(self) -> ToldActions:
+        """What is told of the actions."""
+        return ToldActions(self.action_kind, self.action_low, self.action_high)
 
 
 def options_of(kind: str) -> type[Options]:
@@ -112,10 +123,13 @@ def make_options(
 
 
 def _checked(value: Any, hint: Any, what: str) -> Any:
-    """A value of an option's type; a text alone is a list of one, and a list a tuple."""
+    """A value of an option's type; a text or number alone is a list of one, and a list a tuple."""
     if get_origin(hint) is tuple:
-        value = (value,) if isinstance(value, str) else value
-        is_right = isinstance(value, list | tuple) and all(isinstance(v, str) for v in value)
+        kind = float | int if get_args(hint)[0] is float else str
+        value = (value,) if isinstance(value, kind) else value
+        is_right = isinstance(value, list | tuple) and all(
+            isinstance(v, kind) and not isinstance(v, bool) for v in value
+        )
         value = tuple(value) if is_right else value
     elif get_origin(hint) is Literal:
         is_right = value in get_args(hint)
@@ -179,8 +193,12 @@ def read(
         for entry in fields(options)
         if getattr(options, entry.name) != entry.default
     }
+    has_bounds = isinstance(options, ActionOptions) and options.actions.has_bounds
+    episodes = 0
     with explained(path):
         for part in _load(kind).read(path, name, options):
+            require_sound(part, episodes, has_bounds)
+            episodes += part.num_episodes
             origin = {
                 **part.origin,
                 "imported_from": path.name,

@@ -64,7 +64,7 @@ def read(path: Path, name: str, options: Options) -> Iterator[Dataset]:
                     f"{key} has {array.shape[0]:,} rows, but observations have {rows:,}"
                 )
         starts = _episode_starts(arrays, found, rows)
-        derivation = Derivation(name, {}, options.action_kind)
+        derivation = Derivation(name, {}, options.actions)
         parts = list(split_episodes(starts, rows, _part_rows(found, rows)))
         for part in parts:
             derivation.add(_cut(found, part))

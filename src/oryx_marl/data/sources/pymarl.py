@@ -55,7 +55,7 @@ def read(path: Path, name: str, options: Options) -> Iterator[Dataset]:
     origin: dict[str, Any] = {}
     if len(files) > 1:
         origin |= {"files": [file.name for file in files[:50]], "num_files": len(files)}
-    derivation = Derivation(name, origin, options.action_kind)
+    derivation = Derivation(name, origin, options.actions)
     longest, terminal_lengths, first = 0, [], None
     for file in files:
         with _open_batch(file) as (found, lengths):

@@ -59,7 +59,8 @@ class Features:
         spec = self._spec = view.spec
         self._tables = [Table(size) for size in spec.observation_sizes]
         self._state = Table(spec.state_size)
-        self._actions = [Table(1) for _ in spec.agents]
+        width = 1 if spec.action.kind == "discrete" else spec.action.size
+        self._actions = [Table(width) for _ in spec.agents]
         self._taken = np.zeros(spec.action.size, bool)
         self._can_take_first = False
         agents = range(spec.num_agents)
@@ -70,9 +71,9 @@ class Features:
         for agent, table in enumerate(self._tables):
             here = slice(None) if data.agent_mask is None else data.agent_mask[:, agent]
             table.see(data.observations[here, agent, : table.width])
+            actions = data.actions[here, agent]
+            self._actions[agent].see(actions.reshape(len(actions), self._actions[agent].width))
             if data.spec.action.kind == "discrete":
-                actions = data.actions[here, agent]
-                self._actions[agent].see(actions[:, None])
                 self._taken |= np.isin(np.arange(len(self._taken)), actions)
                 action_mask = data.action_mask
                 self._can_take_first |= action_mask is None or bool(
@@ -85,11 +86,7 @@ class Features:
     def end(self) -> None:
         for agent, name in enumerate(self._spec.agents):
             self._tell(self._tables[agent], "observations", name)
-            actions = self._actions[agent]
-            if not actions.is_empty and actions.is_constant[0] and self._spec.action.size > 1:
-                what = f"its action is {actions.first[0]} in every step"
-                place = Place(what, agent=name, column="actions")
-                self.places.add("agent has one action", place)
+            self._tell_actions(self._actions[agent], name)
         self._tell(self._state, "state", None)
         if (
             self._can_take_first
@@ -104,6 +101,20 @@ class Features:
             one = min(first for first, second in self._twins if second == two)
             what = f"it always sees what {names[one]} sees"
             self.places.add("agents see the same", Place(what, agent=names[two]))
+
+    def _tell_actions(self, actions: Table, agent: str) -> None:
+        """An agent that always does the same, or dimensions of its actions that never change."""
+        if actions.is_empty:
+            return
+        if self._spec.action.kind == "box":
+            for entry in np.flatnonzero(actions.is_constant & is_finite(actions.first)):
+                what = f"it is {actions.first[entry]:g} in every step"
+                place = Place(what, agent=agent, column=f"actions[{entry}]")
+                self.places.add("constant action", place)
+        elif actions.is_constant[0] and self._spec.action.size > 1:
+            what = f"its action is {actions.first[0]} in every step"
+            place = Place(what, agent=agent, column="actions")
+            self.places.add("agent has one action", place)
 
     def _tell(self, table: Table, array: str, agent: str | None) -> None:
         """Constant columns and copies of one table."""

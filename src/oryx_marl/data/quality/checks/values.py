@@ -10,9 +10,6 @@ from oryx_marl.data.quality import screen as check
 from oryx_marl.data.quality.issues import Place, Places
 from oryx_marl.data.view import Chunk, View, chunk_rows
 
-BOUND_TOLERANCE = 1e-3
-"""Share of a box's width that rounding may take an action outside."""
-
 
 class Values:
     """Looks at each number on its own."""
@@ -116,19 +113,14 @@ class Values:
         """Box actions stay inside, but for rounding."""
         action, values = chunk.data.spec.action, chunk.data.actions
         low, high = np.array(action.low), np.array(action.high)
-        if not (low.size and high.size):
-            return
-        slack = BOUND_TOLERANCE * (high - low)
-        outside = (values < low - slack) | (values > high + slack)
+        outside = check.find_outside(chunk.data)
 
         def tell(row: int, agent: int) -> tuple[str, str]:
             entry = int(outside[row, agent].argmax())
             value = values[row, agent, entry]
             return f"actions[{entry}]", f"it is {value}, outside {low[entry]:g} to {high[entry]:g}"
 
-        mask = outside.any(axis=-1)
-        if chunk.data.agent_mask is not None:
-            mask &= chunk.data.agent_mask
+        mask = np.asarray(outside.any(axis=-1))
         self.places.add_mask("action outside its bounds", chunk, mask, tell)
 
 
