@@ -131,6 +131,46 @@ def test_acting_is_the_pass_of_training() -> None:
     np.testing.assert_allclose(found.mean, jnp.stack(means, axis=1), atol=1e-5)
 
 
+def test_expectile_values_by_hand() -> None:
+    """V is the last output of the head, the same for all critics; advantages are Q - V, and the
+    gradient of V comes from its own loss alone."""
+    algorithm, network = make(
+        num_critics=2, baseline="expectile", initial_state="zeros", policy_temperature=1.0
+    )
+    mask = jnp.ones((2, 4, 3), bool).at[:, 2:, 1].set(False)
+    window = steps(agent_mask=mask)
+
+    @jax.jit
+    def compute(network: oryx.Network) -> Any:
+        outputs, q = network(window.observation, window.actions, IDS)
+        noise = jnp.zeros((1, *window.actions.shape))
+        critics = network.q_head.values(q, noise)
+        taken = [each.at(window.actions) for each in critics]
+        loss, metrics = algorithm.loss(network, network, window, jax.random.key(0))
+        return outputs, q, taken, [each.state_value for each in critics], loss, metrics
+
+    outputs, q, taken, values, loss, metrics = compute(network)
+    value = np.asarray(q[..., -1])
+    for each in values:
+        np.testing.assert_array_equal(each, value)
+    errors = np.minimum(*taken) - value
+    squares = np.where(errors < 0, 0.3, 0.7) * errors**2
+    np.testing.assert_allclose(metrics["value_loss"], squares[mask].mean(), rtol=1e-4)
+    parts = metrics["critic_loss"] + metrics["value_loss"] + metrics["policy_loss"]
+    np.testing.assert_allclose(loss, parts, rtol=1e-5)
+    policy = network.policy_head.distribution(outputs, window.observation.action_mask)
+    advantage = (np.asarray(taken[0]) + np.asarray(taken[1])) / 2 - value
+    weights = np.where(mask, np.exp(advantage), 0)
+    weights *= mask.sum(axis=0) / np.maximum(weights.sum(axis=0), 1e-9)
+    told = -(weights * np.asarray(policy.log_prob(window.actions)))[np.asarray(mask)].mean()
+    np.testing.assert_allclose(metrics["policy_loss"], told, rtol=1e-4)
+
+
+def test_an_expectile_is_between_0_and_1() -> None:
+    with pytest.raises(OryxError, match="expectile must be between 0 and 1, got 1"):
+        replace(CONFIG, expectile=1.0)
+
+
 def test_q_learning_needs_discrete_actions() -> None:
     with pytest.raises(OryxError, match="continuous"):
         oryx.make(replace(CONFIG, objective="q_learning"), SPEC)

@@ -98,6 +98,24 @@ def test_advantages_by_hand() -> None:
     np.testing.assert_allclose(cumulative[0, 0], [1.0, 1.0, 3.0], rtol=1e-6)
 
 
+def test_expectile_loss_by_hand() -> None:
+    """u = Q - V = 2, -1, 9 (masked): (0.7 · 4 + 0.3 · 1) / 2, and dV (-2.8, 0.6) / 2."""
+    values, q = jnp.array([1.0, 3.0, 0.0]), jnp.array([3.0, 2.0, 9.0])
+    mask = jnp.array([True, True, False])
+    assert float(icq.expectile_loss(values, q, mask, 0.7)) == pytest.approx(3.1 / 2)
+    slope = jax.grad(lambda v: icq.expectile_loss(v, q, mask, 0.7))(values)
+    np.testing.assert_allclose(slope, [-1.4, 0.3, 0.0], rtol=1e-5)
+    assert not jax.grad(lambda x: icq.expectile_loss(values, x, mask, 0.7))(q).any()
+
+
+def test_the_least_expectile_loss_is_at_the_expectile() -> None:
+    """Of 0 and 1, equally often, the expectile τ is τ: τ (1 - V) = (1 - τ) V."""
+    q = jnp.array([0.0, 1.0])
+    for expectile in (0.5, 0.7, 0.9):
+        slope = jax.grad(lambda v, t=expectile: icq.expectile_loss(v, q, q >= 0, t))
+        np.testing.assert_allclose(slope(jnp.full(2, expectile)).sum(), 0, atol=1e-6)
+
+
 def test_losses_are_means_over_rows_with_stopped_gradients() -> None:
     rows = jnp.array([[[True], [False]], [[True], [True]]])
     q = jnp.array([[[1.0], [50.0]], [[2.0], [0.0]]])

@@ -4,7 +4,7 @@ share, and what can take the place of its parts."""
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,7 @@ Values = Float[Array, "B T N"]
 PairMask = Bool[Array, "B Tm1 N"]
 Pairs = Float[Array, "B Tm1 N"]
 NextAction = Literal["logged", "expected"]
+Baseline = Literal["expected", "expectile"]
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,40 @@ ADVANTAGES: dict[str, Callable[[Array, Array], Array]] = {
 
 
 @dataclass(frozen=True)
+class ExpectedBaseline:
+    """Advantages are beside the expectation of Q under the policy (Section 4)."""
+
+    def advantage(self, q: ActionValues, policy: Distribution, window: Window) -> Values:
+        """The own advantage of every logged action."""
+        return icq.own_advantage(q, policy, window.actions)
+
+    def losses(
+        self, critics: Sequence[Any], targets: Sequence[Any], policy: Distribution, window: Window
+    ) -> Metrics:
+        """By name, those of what is learned for it."""
+        return {}
+
+
+@dataclass(frozen=True)
+class ExpectileBaseline(ExpectedBaseline):
+    """Beside an expectile V of Q over the logged actions (implicit Q-learning, Kostrikov et al.,
+    2022): no action of the policy is ever valued."""
+
+    expectile: float
+
+    def advantage(self, q: Any, policy: Distribution, window: Window) -> Values:
+        return q.at(window.actions) - q.state_value
+
+    def losses(
+        self, critics: Sequence[Any], targets: Sequence[Any], policy: Distribution, window: Window
+    ) -> Metrics:
+        """V follows the least Q of the target network's critics."""
+        q = reduce(jnp.minimum, [each.at(window.actions) for each in targets])
+        mask = window.observation.agent_mask & policy.supports(window.actions)
+        return {"value_loss": icq.expectile_loss(critics[0].state_value, q, mask, self.expectile)}
+
+
+@dataclass(frozen=True)
 class IcqSettings:
     """How values are learned and actions weighed; see the Config of Oryx."""
 
@@ -120,6 +155,7 @@ class IcqSettings:
     next_action: NextAction = "logged"
     advantage: Callable[[Array, Array], Array] = own_advantage
     objective: ImplicitConstraint = OBJECTIVES["icq"]
+    baseline: ExpectedBaseline = ExpectedBaseline()
 
 
 def icq_loss(
@@ -154,13 +190,14 @@ def icq_loss(
     critic = _mean([icq.critic_loss(q[:, :-1], wanted, mask) for q in taken])
     q_taken = _mean(taken)
     errors = wanted - q_taken[:, :-1]
-    own = _mean([icq.own_advantage(each, policy, actions) for each in critics])
+    own = _mean([settings.baseline.advantage(each, policy, window) for each in critics])
     advantage = settings.advantage(jax.lax.stop_gradient(own), observation.agent_mask)
     imitation, metrics = imitation_loss(policy, advantage, (wanted, errors), mask, window, settings)
-    total = settings.critic_weight * critic
+    beside = settings.baseline.losses(critics, targets, policy, window)
+    total = settings.critic_weight * sum(beside.values(), critic)
     if objective.imitates:
         total = total + imitation
-    return total, metrics | {
+    return total, metrics | beside | {
         "loss": total,
         "critic_loss": critic,
         "mean_q": masked_mean(q_taken, observation.agent_mask),

@@ -12,7 +12,16 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from oryx_marl.algorithms._autoregressive import Trunk, autoregressive_policy
-from oryx_marl.algorithms._icq import ADVANTAGES, OBJECTIVES, IcqSettings, NextAction, icq_loss
+from oryx_marl.algorithms._icq import (
+    ADVANTAGES,
+    OBJECTIVES,
+    Baseline,
+    ExpectedBaseline,
+    ExpectileBaseline,
+    IcqSettings,
+    NextAction,
+    icq_loss,
+)
 from oryx_marl.algorithms._learner import require_discrete
 from oryx_marl.algorithms._recurrent import InitialState, RecurrentConfig, RecurrentLearner
 from oryx_marl.algorithms._split import over_batch
@@ -59,6 +68,11 @@ class AutoregressiveConfig(RecurrentConfig):
     """Heads for Q; of several, the least next value counts."""
     num_action_samples: int = 8
     """Actions of the policy over which Q is averaged in a box; exact for discrete actions."""
+    baseline: Baseline = added("expected", before="expected")
+    """What an action's value is compared with: that expected of π (paper), or an expectile V of the
+    logged actions' values, which is learned beside Q (implicit Q-learning)."""
+    expectile: float = 0.7
+    """Of V: ½ is the mean over the logged actions, nearer to 1 the best of them."""
     advantage: Literal["cumulative", "own"] = "own"
     """Weigh an action by the advantage of all agents up to it (paper) or its own (public code)."""
     objective: Literal["icq", "bc", "q_learning"] = "icq"
@@ -76,6 +90,8 @@ class AutoregressiveConfig(RecurrentConfig):
             raise OryxError(f"sequence_length must be at least 2, got {self.sequence_length}")
         if self.num_action_samples < 1:
             raise OryxError(f"num_action_samples must be at least 1, got {self.num_action_samples}")
+        if not 0 < self.expectile < 1:
+            raise OryxError(f"expectile must be between 0 and 1, got {self.expectile}")
         if self.batch_parts < 0 or (self.batch_parts and self.batch_size % self.batch_parts):
             raise OryxError(
                 f"batch_parts must divide batch_size ({self.batch_size}), got {self.batch_parts}; "
@@ -99,7 +115,13 @@ class AutoregressiveConfig(RecurrentConfig):
             self.next_action,
             ADVANTAGES[self.advantage],
             OBJECTIVES[self.objective],
+            ExpectileBaseline(self.expectile) if self.has_value else ExpectedBaseline(),
         )
+
+    @property
+    def has_value(self) -> bool:
+        """Whether V is learned."""
+        return self.baseline == "expectile"
 
 
 @dataclass(frozen=True)
@@ -118,11 +140,17 @@ class Network(eqx.Module):
     """Of all critics."""
 
     def __init__(
-        self, keys: Array, trunk: Trunk, width: int, space: ActionSpace, num_critics: int = 1
+        self,
+        keys: Array,
+        trunk: Trunk,
+        width: int,
+        space: ActionSpace,
+        num_critics: int = 1,
+        has_value: bool = False,
     ) -> None:
         self.trunk = trunk
         self.policy_head = PolicyHead(keys[0], width, space)
-        self.q_head = make_q_head(keys[1], width, space, num_critics)
+        self.q_head = make_q_head(keys[1], width, space, num_critics, has_value)
 
     def __call__(
         self, observation: Observation, actions: Actions, ids: Int[Array, " N"]
@@ -198,11 +226,9 @@ class Oryx(RecurrentLearner):
         return self.config.batch_parts
 
     def make_network(self, key: Array) -> Network:
-        keys = jax.random.split(key, 3)
-        trunk = self.make_trunk(keys[0])
-        return Network(
-            keys[1:], trunk, self.config.network.width, self.spec.action, self.config.num_critics
-        )
+        keys, config = jax.random.split(key, 3), self.config
+        size = config.network.width, self.spec.action, config.num_critics
+        return Network(keys[1:], self.make_trunk(keys[0]), *size, config.has_value)
 
     def make_trunk(self, key: Array) -> Trunk:
         return Sable(key, self.spec, self.config.network)

@@ -3,6 +3,8 @@
 `make_q_head` is the one place here that asks which kind of action there is.
 """
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -11,7 +13,7 @@ from jaxtyping import Array, Float
 
 from oryx_marl.networks.layers import Dense, Head, RMSNorm
 from oryx_marl.ops.distributions import scale_to_unit
-from oryx_marl.ops.values import DiscreteValues, SampledValues
+from oryx_marl.ops.values import DiscreteValues, SampledValues, WithStateValue
 from oryx_marl.types import ActionSpace
 
 Noise = Float[Array, "K *batch A"]
@@ -70,10 +72,28 @@ class BoxQHead(eqx.Module):
         return [SampledValues(q, index, noise) for index in range(self.out.weight.shape[1])]
 
 
-QHead = DiscreteQHead | BoxQHead
+class ValueQHead(eqx.Module):
+    """A Q head with a head for V(s) beside it; outputs are those of Q, then V."""
+
+    q_head: DiscreteQHead | BoxQHead
+    value_head: Head
+
+    def __call__(self, features: Float[Array, "*batch D"]) -> Float[Array, "*batch Q"]:
+        return jnp.concatenate([self.q_head(features), self.value_head(features)], axis=-1)
+
+    def values(self, outputs: Float[Array, "*batch Q"], noise: Noise | None) -> list[Any]:
+        """Those of each critic, each with the one V."""
+        found = self.q_head.values(outputs[..., :-1], noise)
+        return [WithStateValue(each, outputs[..., -1]) for each in found]
 
 
-def make_q_head(key: Array, width: int, space: ActionSpace, num_critics: int = 1) -> QHead:
-    """A fresh head for the actions of a space."""
+QHead = DiscreteQHead | BoxQHead | ValueQHead
+
+
+def make_q_head(
+    key: Array, width: int, space: ActionSpace, num_critics: int = 1, has_value: bool = False
+) -> QHead:
+    """A fresh head for the actions of a space; with `has_value` V(s) is learned too."""
     kind = DiscreteQHead if space.kind == "discrete" else BoxQHead
-    return kind(key, width, space, num_critics)
+    head = kind(key, width, space, num_critics)
+    return ValueQHead(head, Head(jax.random.fold_in(key, 1), width, 1)) if has_value else head

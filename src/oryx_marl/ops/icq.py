@@ -117,6 +117,15 @@ def critic_loss(q: Array, targets: Array, mask: Array) -> Float[Array, ""]:
     return masked_mean(0.5 * (jax.lax.stop_gradient(targets) - q) ** 2, mask)
 
 
+def expectile_loss(values: Array, q: Array, mask: Array, expectile: float) -> Float[Array, ""]:
+    """|τ - 1[u < 0]| u² with u = Q - V, mean over the mask (Kostrikov et al., 2022, Eq. 5).
+
+    At τ = ½ V is the mean of Q over the logged actions; nearer to 1 it is that of the best ones.
+    """
+    errors = jax.lax.stop_gradient(q) - values
+    return masked_mean(jnp.where(errors < 0, 1 - expectile, expectile) * errors**2, mask)
+
+
 def policy_loss(log_probs: Array, weights: Array, mask: Array) -> Float[Array, ""]:
     """-w log π(a) (Theorem 1; Algorithm 1, line 8), mean over the mask, no gradient through w."""
     return masked_mean(-jax.lax.stop_gradient(weights) * log_probs, mask)

@@ -62,3 +62,19 @@ class SampledValues(NamedTuple):
         raise OryxError(
             "the best action of a box is not known: objective=q_learning needs discrete actions"
         )
+
+
+class WithStateValue(NamedTuple):
+    """The action values of a critic, and the value V(s) that is learned beside them."""
+
+    q: ActionValues
+    state_value: Float[Array, "*batch"]
+
+    def at(self, actions: Actions) -> Float[Array, "*batch"]:
+        return self.q.at(actions)
+
+    def expected(self, policy: Any) -> Float[Array, "*batch"]:
+        return self.q.expected(policy)
+
+    def best(self, mask: Bool[Array, "*batch A"]) -> Float[Array, "*batch"]:
+        return self.q.best(mask)
