@@ -1,6 +1,7 @@
 """Exported policies act as the policies themselves, given the same noise."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -20,11 +21,13 @@ from exports import (
 )
 from jax import export
 
+from oryx_marl.policy import artifact
 from oryx_marl.policy.artifact import PolicyArtifact
 from oryx_marl.policy.contract import Contract, describe_actions, make_contract
 from oryx_marl.policy.onnx.lower import lower
 from oryx_marl.policy.stablehlo import to_stablehlo
 
+ASSETS = Path(__file__).parents[2] / "assets"
 TIE = 1e-5
 CLOSE = 1e-4
 ILL_CONDITIONED = 1e-5
@@ -140,6 +143,15 @@ def test_parity_over_a_thousand_steps(name: str, kind: str, batch: int) -> None:
     compare_exactly(policy, contract, batch, count=1000)
     ties = compare_closely(policy, contract, batch, count=1000)
     assert ties <= 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ["con-10x10x10a/489.npz", "con-25x25x50a/1221.npz"])
+def test_trained_policies_of_many_agents(file: str) -> None:
+    policy = artifact.load(ASSETS / file)
+    contract = make_contract(policy)
+    compare_exactly(policy, contract, batch=2, count=100)
+    assert compare_closely(policy, contract, batch=2, count=100) <= 1
 
 
 @pytest.mark.slow

@@ -66,8 +66,9 @@ everything is a batch of any length.
 - `run.py` plays it on made-up observations: `pip install {install}`, then `python run.py`.
 {further}"""
 FURTHER = {
-    "onnx": """- From Python, with observations by agent's name and all shapes checked: `pip install
-  oryx-marl-runtime`, then `oryx_marl_runtime.load("this folder").act(observations, action_mask)`.
+    "onnx": """- From Python, with observations by agent's name and all shapes checked: the package
+  oryx-marl-runtime, which needs numpy and onnxruntime alone, and then
+  `oryx_marl_runtime.load("this folder").act(observations, action_mask)`.
 - Any runtime that knows opset {opset} can run it: onnxruntime has packages for C++, C#, Java and
   JavaScript.
 """,
