@@ -87,7 +87,9 @@ def test_the_seed_makes_it_again(tmp_path, monkeypatch):
 def test_names_and_sizes(tmp_path):
     listed = {entry.name for entry in recipes.names(tmp_path)}
     rows = {
+        "anticoordination-60/random": 60_000,
         "anticoordination-60/random-first": 60_000,
+        "anticoordination-500/random": 500_000,
         "anticoordination-500/random-first": 500_000,
         "recall-60/half": 610_000,
         "recall-60-one-sees/half": 610_000,

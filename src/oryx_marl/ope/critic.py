@@ -1,5 +1,8 @@
 """A critic of joint actions: Q(history, joint action) of the whole team and of each agent.
 
+Q is told in two parts: the reward of the step, which is learned from logged rewards alone, and what
+follows. What an action does at once is then seen beside the noise of all that comes after it.
+
 Retention over the observations and last actions of all agents encodes the history once. Any number
 of joint actions is then valued on top of it, by attention among the agents of that step.
 """
@@ -82,7 +85,7 @@ class Critic(eqx.Module):
         self.action_norm, self.norm = RMSNorm(width), RMSNorm(width)
         self.attention = AgentAttention(keys[3], width, config.num_heads)
         self.feed_forward = SwiGLU(keys[4], width)
-        self.head = Head(keys[5], width, 2)
+        self.head = Head(keys[5], width, 4)
         self.config, self.horizon = config, horizon
 
     def encode(self, window: Window) -> Float[Array, "B T N D"]:
@@ -109,15 +112,20 @@ class Critic(eqx.Module):
         encoded: Float[Array, "*B N D"],
         actions: Actions,
         agent_mask: Bool[Array, "*B N"],
-    ) -> Float[Array, "*B M"]:
-        """Values of joint actions: of the team, then of each agent (M = 1 + N)."""
+    ) -> tuple[Float[Array, "*B M"], Float[Array, "*B M"]]:
+        """Rewards and following values of joint actions: of the team, then of each agent
+        (M = 1 + N)."""
         told = self.action_rows(self.tokens.inputs(self.tokens.encode(actions), jnp.float32))
         x = self.action_norm(jax.nn.gelu(encoded + told) + encoded)
         x = x + self.attention(x, agent_mask)
         outputs = self.head(self.norm(x + self.feed_forward(self.norm(x))))
         count = jnp.maximum(agent_mask.sum(axis=-1), 1)
-        team = jnp.where(agent_mask, outputs[..., 0], 0).sum(axis=-1) / count
-        return jnp.concatenate([team[..., None], outputs[..., 1]], axis=-1)
+        team = jnp.where(agent_mask[..., None], outputs[..., :2], 0).sum(axis=-2) / count[..., None]
+        rewards, following = (
+            jnp.concatenate([team[..., part, None], outputs[..., 2 + part]], axis=-1)
+            for part in (0, 1)
+        )
+        return rewards, following
 
     def _last_actions(self, window: Window) -> Any:
         """Each agent's own of the step before; none where it was not there."""

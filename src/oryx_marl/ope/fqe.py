@@ -5,6 +5,7 @@ those of Retrace (Munos et al., 2016): values of joint actions that the policy d
 the logged rewards for as far as the policy would have acted as was logged.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -44,6 +45,9 @@ class Logs(NamedTuple):
     """With standardised features."""
     rewards: Float[Array, "S L M"]
     """In units of the spread of returns."""
+    mean_reward: Float[Array, " M"]
+    reward_spread: Float[Array, " M"]
+    """Standard deviation of the rewards of a step, in the same units."""
     mask: Bool[Array, "S L M"]
     """Steps whose target is known."""
     bootstrap: Bool[Array, "S L M"]
@@ -90,12 +94,16 @@ def prepare(dataset: Dataset, packed: Packed) -> Logs:
     residual = np.asarray(returns)[..., 0] - baseline[..., 0]
     spread = float(np.sqrt(np.mean(residual[counts[..., 0]] ** 2))) if counts.any() else 0.0
     scale = spread or float(np.abs(baseline).max()) or 1.0
+    told = np.where(counts, np.asarray(rewards), np.nan)
+    means, spreads = (_of_steps(told, each) for each in (np.nanmean, np.nanstd))
     seen = sequences.window.observation
     features = standardise(seen.features, feature_statistics(dataset))
     window = sequences.window._replace(observation=seen._replace(features=features))
     return Logs(
         window=window,
         rewards=rewards / scale,
+        mean_reward=jnp.asarray(means / scale, jnp.float32),
+        reward_spread=jnp.asarray(np.where(spreads > 0, spreads, scale) / scale, jnp.float32),
         mask=mask,
         bootstrap=bootstrap,
         is_step=sequences.is_step,
@@ -103,6 +111,15 @@ def prepare(dataset: Dataset, packed: Packed) -> Logs:
         episode=sequences.episode,
         scale=jnp.float32(scale),
     )
+
+
+def _of_steps(
+    told: Float[np.ndarray, "S L M"], statistic: Callable[..., np.ndarray]
+) -> Float[np.ndarray, " M"]:
+    """Over the steps that count; 0 of agents that never do."""
+    known = np.isfinite(told).any(axis=(0, 1))
+    filled = np.where(known, told, 0)
+    return np.asarray(statistic(filled, axis=(0, 1)), np.float64)
 
 
 def _own_masks(sequences: Sequences) -> tuple[Bool[Array, "S L N"], Bool[Array, "S L N"]]:
@@ -205,13 +222,16 @@ def _look(
 ) -> tuple[Float[Array, "B L M"], Float[Array, "B L M"]]:
     """Q of the logged joint actions, and its mean over those of the policy."""
     encoded, here = critic.encode(logs.window), logs.window.observation.agent_mask
-    q = critic.q(encoded, logs.window.actions, here) + logs.baseline
-    return q, _expect(critic, encoded, targeted, here) + logs.baseline
-
-
-def _expect(critic: Critic, encoded: Array, targeted: Targeted, here: Array) -> Array:
+    q = _join(critic.q(encoded, logs.window.actions, here), logs)
     samples = jnp.moveaxis(targeted.samples, 2, 0)
-    return jax.lax.map(lambda actions: critic.q(encoded, actions, here), samples).mean(axis=0)
+    each = jax.lax.map(lambda actions: _join(critic.q(encoded, actions, here), logs), samples)
+    return q, each.mean(axis=0)
+
+
+def _join(parts: tuple[Array, Array], logs: Logs) -> Array:
+    """Q of its two parts: the reward's deviation from the mean, and what follows beside the
+    baseline."""
+    return logs.baseline + logs.reward_spread * parts[0] + parts[1]
 
 
 def retrace(
@@ -259,8 +279,10 @@ def _advance(
             q_old, values, part.rewards, policy.ratios, part.mask, part.bootstrap, static.td_lambda
         )
         encoded = critic.encode(part.window)
-        q = critic.q(encoded, part.window.actions, part.window.observation.agent_mask)
-        errors = jnp.where(part.mask, (q + part.baseline - goal) ** 2, 0)
+        told, following = critic.q(encoded, part.window.actions, part.window.observation.agent_mask)
+        gains = part.rewards - part.mean_reward
+        errors = (following - (goal - part.baseline - gains)) ** 2
+        errors = jnp.where(part.mask, errors + (told - gains / part.reward_spread) ** 2, 0)
         # The team counts as much as all agents together.
         share = jnp.concatenate([jnp.ones(1), jnp.full(errors.shape[-1] - 1, static.own_share)])
         each = (errors * share).sum(axis=-1) * weight
@@ -270,7 +292,7 @@ def _advance(
         def one_update(state: Any, key: Array) -> tuple[Any, None]:
             critic, target, optimiser = state
             chosen = jax.random.randint(key, (static.batch,), 0, len(logs.is_step))
-            part = jax.tree.map(lambda x: x[chosen] if x.ndim else x, logs)
+            part = _take(logs, chosen)
             policy = jax.tree.map(lambda x: x[chosen], targeted)
             gradients = jax.grad(loss)(critic, target, part, policy, weights[part.episode])
             updates, optimiser = static.optimiser.update(gradients, optimiser, critic)
@@ -283,6 +305,18 @@ def _advance(
     return over_seeds(one_critic)(states, keys, episode_weights)
 
 
+def _take(logs: Logs, chosen: Array | np.ndarray) -> Logs:
+    """Some of the sequences; what is the same for all stays."""
+    return Logs(
+        *(
+            each if name in SHARED else jax.tree.map(lambda x: x[chosen], each)
+            for name, each in logs._asdict().items()
+        )
+    )
+
+
+SHARED = ("mean_reward", "reward_spread", "scale")
+"""Of `Logs`."""
 VALUED_AT_ONCE = 64
 """Sequences whose values are computed in one call."""
 
@@ -295,7 +329,7 @@ def _values(
     size = min(VALUED_AT_ONCE, total)
     for first in range(0, total, size):
         chosen = np.arange(first, first + size) % total  # the last call begins again
-        part = jax.tree.map(lambda x: x[chosen] if x.ndim else x, logs)  # noqa: B023
+        part = _take(logs, chosen)
         policy = jax.tree.map(lambda x: x[chosen], targeted)  # noqa: B023
         found.append(jax.device_get(_look_all(critics, part, policy)))
     q, values = (np.concatenate(each, axis=1)[:, :total] for each in zip(*found, strict=True))
