@@ -12,10 +12,10 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.nn.initializers import lecun_normal, orthogonal
+from jax.nn.initializers import lecun_normal, normal
 from jaxtyping import Array, Bool, Float
 
-from oryx_marl.networks.layers import Dense, Head, RMSNorm, SwiGLU
+from oryx_marl.networks.layers import Dense, Head, RMSNorm
 from oryx_marl.networks.retention import Context
 from oryx_marl.networks.sable import EncoderBlock, NetworkConfig
 from oryx_marl.networks.tokens import ActionTokens, action_tokens
@@ -65,8 +65,9 @@ class Critic(eqx.Module):
     action_rows: Dense
     action_norm: RMSNorm
     attention: AgentAttention
+    gate: Dense
+    join: Dense
     norm: RMSNorm
-    feed_forward: SwiGLU
     head: Head
     tokens: ActionTokens = eqx.field(static=True)
     config: NetworkConfig = eqx.field(static=True)
@@ -81,10 +82,12 @@ class Critic(eqx.Module):
         self.blocks = tuple(
             EncoderBlock(each, config) for each in jax.random.split(keys[1], config.num_blocks)
         )
-        self.action_rows = Dense(keys[2], self.tokens.num_inputs, width, orthogonal(2**0.5))
+        self.action_rows = Dense(keys[2], self.tokens.num_inputs, width, normal(1.0))
         self.action_norm, self.norm = RMSNorm(width), RMSNorm(width)
         self.attention = AgentAttention(keys[3], width, config.num_heads)
-        self.feed_forward = SwiGLU(keys[4], width)
+        join_key, gate_key = jax.random.split(keys[4])
+        self.gate = Dense(gate_key, width, width, lecun_normal())
+        self.join = Dense(join_key, 3 * width, width, lecun_normal(), use_bias=True)
         self.head = Head(keys[5], width, 4)
         self.config, self.horizon = config, horizon
 
@@ -117,8 +120,11 @@ class Critic(eqx.Module):
         (M = 1 + N)."""
         told = self.action_rows(self.tokens.inputs(self.tokens.encode(actions), jnp.float32))
         x = self.action_norm(jax.nn.gelu(encoded + told) + encoded)
-        x = x + self.attention(x, agent_mask)
-        outputs = self.head(self.norm(x + self.feed_forward(self.norm(x))))
+        others = self.attention(x, agent_mask)
+        # What one's own action means together with others' is a product of both: a sum would have
+        # to find it by chance first, and games of coordination are nothing else.
+        both = jnp.concatenate([x, others, self.gate(x) * others], axis=-1)
+        outputs = self.head(self.norm(x + self.join(both)))
         count = jnp.maximum(agent_mask.sum(axis=-1), 1)
         team = jnp.where(agent_mask[..., None], outputs[..., :2], 0).sum(axis=-2) / count[..., None]
         rewards, following = (
