@@ -70,12 +70,14 @@ class Evaluator:
 
     def _find_unseen(self, run: Run, length: int) -> Int[np.ndarray, " held"]:
         """Numbers of the episodes that a run has not learned from: those it held out, or all of a
-        dataset that is not its own."""
+        dataset that is not its own. Of a subsample of its own nobody knows which it has seen."""
         config = run.read(RunConfig)
         own = config.rest.get("fingerprint")
         given = self.fingerprint or self.dataset.fingerprint()
         if config.online or (own is not None and own != given):
-            return np.arange(self.dataset.num_episodes)
+            taken = self.dataset.origin.get("subsample")
+            is_own = own is not None and isinstance(taken, dict) and taken.get("fingerprint") == own
+            return np.arange(0 if is_own else self.dataset.num_episodes)
         share = (config.rest.get("evaluation") or {}).get("hold_out")
         if share is None and config.rest.get("environment") is not None:
             share = 0.0
