@@ -7,7 +7,7 @@ import pytest
 
 from oryx_marl.envs import base, mamujoco, to_pettingzoo
 from oryx_marl.errors import OryxError
-from oryx_marl.eval.uniform import uniform_policy
+from oryx_marl.eval import uniform
 from oryx_marl.rollout import host
 
 
@@ -126,10 +126,13 @@ def test_pictures_show_the_robot_move():
 
 def test_random_agents_play_whole_episodes():
     env = base.make_named("mamujoco-hopper-3x1", num_envs=4)
-    played = host.play(env, uniform_policy(env.spec), jax.random.key(0), 6)
+    played = host.play(env, uniform.uniform_policy(env.spec), jax.random.key(0), 6)
     assert (played.lengths > 1).all()
     assert (played.lengths < 1000).all()
     assert np.isfinite(played.metrics["distance"]).all()
+    returns, lengths = uniform.play(env, 6, jax.random.key(0))
+    np.testing.assert_array_equal(lengths, played.lengths)
+    np.testing.assert_allclose(returns, played.returns, rtol=1e-5)
 
 
 def test_pettingzoos_interface_is_for_those_in_jax():

@@ -5,11 +5,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from oryx_marl.algorithms.base import Policy
-from oryx_marl.envs.base import Env
+from oryx_marl.envs.base import Env, HostEnv, is_host, require_jax
 from oryx_marl.rollout import episodes as rollout
+from oryx_marl.rollout import host
 from oryx_marl.types import Observation, Spec
 
 
@@ -29,9 +31,22 @@ def uniform_policy(spec: Spec) -> Policy:
     return Policy(lambda batch: (), act, draw_noise)
 
 
-@partial(jax.jit, static_argnames=("env", "episodes"))
-def play(env: Env, episodes: int, key: jax.Array) -> tuple[Float[Array, " B"], Int[Array, " B"]]:
+def play(
+    env: Env | HostEnv, episodes: int, key: jax.Array
+) -> tuple[Float[np.ndarray, " B"], Int[np.ndarray, " B"]]:
     """Returns and lengths of so many episodes of random agents."""
+    if is_host(env):
+        policy = uniform_policy(env.spec)
+        played = host.play(
+            env, host.CompiledPolicy(policy.init, jax.jit(policy.step)), key, episodes
+        )
+        return played.returns, played.lengths
+    returns, lengths = _play(require_jax(env, "compiled play"), episodes, key)
+    return np.asarray(returns), np.asarray(lengths)
+
+
+@partial(jax.jit, static_argnames=("env", "episodes"))
+def _play(env: Env, episodes: int, key: jax.Array) -> tuple[Float[Array, " B"], Int[Array, " B"]]:
     played = rollout.play(env, uniform_policy(env.spec), key, episodes)
     return played.returns, played.lengths
 
