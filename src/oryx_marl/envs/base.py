@@ -187,17 +187,15 @@ def resize(env: Env | HostEnv, name: str, num_envs: int) -> Env | HostEnv:
 
     family, config = find(name)
     factory = partial(registry.load("envs", family).make, **config)
-    before = env.num_envs
     env.close()
+    if "num_envs" in inspect.signature(factory).parameters:
+        return factory(num_envs=num_envs)
     if isinstance(env, ParallelEnvs):
         return as_env(factory, num_workers=0, num_envs=num_envs)
-    try:
-        return factory(num_envs=num_envs)
-    except TypeError as error:
-        raise OryxError(
-            f"'{name}' steps {before} environments together, and its make() takes no num_envs: "
-            f"set num_envs to {before}"
-        ) from error
+    raise OryxError(
+        f"'{name}' steps {env.num_envs} environments together, and its make() takes no num_envs: "
+        f"set num_envs to {env.num_envs}"
+    )
 
 
 def find(name: str) -> tuple[str, dict[str, Any]]:

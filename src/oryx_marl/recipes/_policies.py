@@ -32,6 +32,8 @@ from oryx_marl.training.online import OnlineSettings
 
 EPISODES = 1_280
 """That score the final policy: others are measured against it."""
+HOST_EPISODES = 128
+"""The same outside JAX, where episodes take their time."""
 EVALUATE_EVERY = 100
 """Updates between points of the curve."""
 SNAPSHOT_EVERY = 10
@@ -57,7 +59,7 @@ def record_training(
         checkpoint_every=EVALUATE_EVERY,
     )
     train = settings.in_updates(config.num_envs * config.rollout_length)
-    scoring = experiment.EvaluationSettings(episodes=EPISODES)
+    scoring = experiment.EvaluationSettings(episodes=_count_episodes(env))
     work = experiment.Experiment("sable", config, env, request.work / "run", train, scoring)
     algorithm = sable.make(config, env.spec)
     recorder = Recorder(request.work / "segments")
@@ -183,13 +185,18 @@ def find(snapshots: Path) -> list[Path]:
     return [*(found[place] for place in np.unique(nearest)), found[-1]]
 
 
+def _count_episodes(env: Env | HostEnv) -> int:
+    return HOST_EPISODES if base.is_host(env) else EPISODES
+
+
 def score(path: Path) -> np.ndarray:
     """Returns of the policy in a file in many episodes, as policies of its space act."""
     policy = artifact.load(path)
-    evaluator = Evaluator(policy.algorithm, base.make(policy.spec), [SCORE_SEED])
+    env = base.make(policy.spec)
+    evaluator = Evaluator(policy.algorithm, env, [SCORE_SEED])
     weights = jax.tree.map(lambda x: jnp.asarray(x[:1]), policy.weights)
     temperature = temperature_of(default_for(policy.spec.action))
-    found = evaluator.evaluate(weights, 0, EPISODES, temperature)
+    found = evaluator.evaluate(weights, 0, _count_episodes(env), temperature)
     return found["return"][0].astype(np.float64)
 
 

@@ -70,9 +70,12 @@ def make_config(training: Training) -> Any:
 
 
 def _record(scenario: str, training: Training, request: Request) -> Iterator[Dataset]:
+    from oryx_marl.envs import base
     from oryx_marl.recipes._policies import record_training
 
-    return record_training(_make(scenario), make_config(training), request, training.steps)
+    config = make_config(training)
+    env = base.resize(_make(scenario), scenario, config.num_envs)
+    return record_training(env, config, request, training.steps)
 
 
 def _act(scenario: str, request: Request) -> Iterator[Dataset]:
@@ -107,7 +110,7 @@ def _mix(scenario: str, request: Request) -> Iterator[Dataset]:
 def _make(scenario: str) -> Any:
     from oryx_marl.envs import base
 
-    return base.require_jax(base.make_named(scenario), "this recipe")
+    return base.make_named(scenario)
 
 
 def _find_policies(scenario: str, pretrained: list[str], request: Request) -> list[Path]:
