@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from oryx_marl.algorithms import oryx
 from oryx_marl.data.sampler import DeviceData
 from oryx_marl.networks.sable import NetworkConfig
-from oryx_marl.types import ActionSpace, Spec
+from oryx_marl.types import ActionSpace, FeatureStatistics, Spec
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,15 @@ class Shape:
     batch_size: int = 64
     sequence_length: int = 20
     precision: Literal["float32", "bfloat16"] = "float32"
+    kind: Literal["discrete", "box"] = "discrete"
+    """Of actions: as many ids, or as many dimensions, as `num_actions`."""
 
     @property
     def spec(self) -> Spec:
         agents = tuple(f"agent_{i}" for i in range(self.num_agents))
-        action = ActionSpace("discrete", self.num_actions)
+        bounds = () if self.kind == "discrete" else (1.0,) * self.num_actions
+        low = tuple(-each for each in bounds)
+        action = ActionSpace(self.kind, self.num_actions, low, bounds)
         return Spec("", agents, (self.num_features,) * self.num_agents, action)
 
     @property
@@ -62,9 +66,14 @@ def make_data(shape: Shape) -> DeviceData:
     rows, agents = shape.num_rows, shape.num_agents
     keys = jax.random.split(jax.random.key(0), 4)
     number = jnp.arange(rows)
+    if shape.kind == "discrete":
+        actions = jax.random.randint(keys[1], (rows, agents), 0, shape.num_actions, jnp.int8)
+    else:
+        drawn = (rows, agents, shape.num_actions)
+        actions = jax.random.uniform(keys[1], drawn, minval=-1.0, maxval=1.0)
     return DeviceData(
         observations=jax.random.normal(keys[0], (rows, agents, shape.num_features)),
-        actions=jax.random.randint(keys[1], (rows, agents), 0, shape.num_actions, jnp.int8),
+        actions=actions,
         rewards=jax.random.normal(keys[2], (rows, agents)),
         terminals=jnp.broadcast_to((number % 50 == 49)[:, None], (rows, agents)),
         action_mask=None,
@@ -74,6 +83,10 @@ def make_data(shape: Shape) -> DeviceData:
         state=None,
         returns_to_go=None,
         every_action=jnp.ones(shape.num_actions, bool),
+        feature_statistics=FeatureStatistics(
+            jnp.zeros(shape.num_features), jnp.ones(shape.num_features)
+        ),
+        value_scale=jnp.ones(()),
     )
 
 
