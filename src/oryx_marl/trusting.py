@@ -20,6 +20,7 @@ from oryx_marl.parallel import compilation
 from oryx_marl.progress import Stages, stages_bar
 from oryx_marl.report import trust_page
 from oryx_marl.resuming import Begun
+from oryx_marl.runs.folder import Run
 from oryx_marl.training import streamed
 
 
@@ -33,6 +34,8 @@ def trust_all(
 ) -> list[Trust]:
     """What the policies of some runs are worth; those of one dataset share its clones."""
     compilation.use_cache()
+    for each in runs:
+        Run(each).require()
     begun = [resuming.read(each) for each in runs]
     evaluators: dict[tuple[str, bool], Evaluator] = {}
     watch: AbstractContextManager[Stages]

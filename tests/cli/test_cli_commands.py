@@ -93,6 +93,7 @@ def test_algorithms_are_listed_with_their_summary(capsys: pytest.CaptureFixture[
         "demo --data tmaze/planer",
         "eval no-run",
         "report no-run",
+        "trust no-run",
         "bench tmase",
         "train --resume no-run",
         "data list2",
@@ -174,8 +175,8 @@ def test_flags_that_may_be_left_out_are_shown_plainly(capsys: pytest.CaptureFixt
 
 
 COMMANDS = (
-    "train oryx|train sable|eval|report|demo|bench tmaze|bench published|data make|data check|"
-    "data plot|data info|data download|data import|data export|data subsample|data list"
+    "train oryx|train sable|eval|report|trust|demo|bench tmaze|bench published|data make|"
+    "data check|data plot|data info|data download|data import|data export|data subsample|data list"
 )
 
 

@@ -19,7 +19,14 @@ from oryx_marl.ope.behaviour import Clones
 from oryx_marl.ope.document import NAMES, SeedTrust, Trust
 from oryx_marl.ope.fqe import Logs
 from oryx_marl.ope.intervals import Estimate
-from oryx_marl.ope.sequences import Packed, by_episode, find_horizon, pack, returns_within
+from oryx_marl.ope.sequences import (
+    Packed,
+    by_episode,
+    find_horizon,
+    pack,
+    returns_within,
+    step_counts,
+)
 from oryx_marl.ope.settings import OpeSettings
 from oryx_marl.ope.walk import Policies, Walked, walk
 from oryx_marl.policy.acting import name_of, temperature_of
@@ -229,8 +236,9 @@ def _logged_per_agent(subject: Subject) -> list[float] | None:
     dataset = subject.dataset
     if dataset.spec.shared_reward:
         return None
-    sums = np.add.reduceat(dataset.rewards.astype(np.float64), dataset.episode_starts)
-    return sums.mean(axis=0).tolist()
+    inside = step_counts(dataset) < subject.packed.horizon.steps
+    rewards = np.where(inside[:, None], dataset.rewards, 0).astype(np.float64)
+    return np.add.reduceat(rewards, dataset.episode_starts).mean(axis=0).tolist()
 
 
 def _pool(estimates: list[Estimate]) -> Estimate:

@@ -1,8 +1,11 @@
 """Fitted Q evaluation: the value of a policy, learned from logs by temporal differences.
 
 An ensemble of critics, each on another resample of the episodes (Hao et al., 2021). Targets are
-those of Retrace (Munos et al., 2016): values of joint actions that the policy draws, corrected by
-the logged rewards for as far as the policy would have acted as was logged.
+between those of Retrace (Munos et al., 2016) and of Q(λ) (Harutyunyan et al., 2016): values of
+joint actions that the policy draws, corrected by TD errors along the log. Retrace alone would learn
+about a greedy policy one step at a time. Its cut of unlikely steps guards against divergence, which
+a finite horizon rules out: the last step's value needs no other, the one before only that, and so
+on; and TD errors of the right values have mean 0 after any action.
 """
 
 from collections.abc import Callable
@@ -65,7 +68,7 @@ class Targeted(NamedTuple):
     samples: Array
     """[S, L, K, N] joint actions, or [S, L, K, N, A]."""
     ratios: Float[Array, "S L"]
-    """min(1, π/μ) of the logged joint action."""
+    """Weight of a logged step in the targets of those before: min(1, π/μ), or more."""
 
 
 class Fitted(NamedTuple):
@@ -157,9 +160,9 @@ def fit(
 ) -> Fitted:
     """Critics of one policy."""
     joint = (walked.log_policy - walked.log_behaviour).sum(axis=-1)
-    targeted = Targeted(
-        jnp.asarray(walked.samples), jnp.asarray(np.exp(np.minimum(joint, 0.0)), jnp.float32)
-    )
+    ratios = np.exp(np.minimum(joint, 0.0))
+    ratios = settings.least_ratio + (1 - settings.least_ratio) * ratios
+    targeted = Targeted(jnp.asarray(walked.samples), jnp.asarray(ratios, jnp.float32))
     generator = np.random.default_rng(settings.seed)
     episode_weights = generator.exponential(size=(settings.critics, num_episodes))
     width = settings.width or (32 if spec.observation_size <= FEW_FEATURES else 64)
@@ -249,7 +252,7 @@ def retrace(
         q: of the logged joint actions.
         values: expected under the policy.
         rewards: of the step.
-        ratios: min(1, ρ) of the logged joint action.
+        ratios: min(1, ρ) of the logged joint action, or any number between 0 and 1.
         mask: steps whose target is known.
         bootstrap: steps whose next step counts.
         td_lambda: λ.

@@ -29,7 +29,10 @@ class OpeSettings:
     tau: float = 0.05
     """Share by which the critics' target networks move at each update."""
     td_lambda: float = 0.95
-    """λ of Retrace: how far rewards are followed along actions that the policy would take too."""
+    """λ: how far logged steps are followed in targets."""
+    least_ratio: float = 0.8
+    """Least weight of a logged step beside λ, however unlikely the policy finds it: 0 is Retrace,
+    1 is Q(λ)."""
     max_steps: int = 100_000
     """Most logged steps that are used; of more, whole episodes are drawn."""
     seed: int = 0
@@ -40,7 +43,7 @@ class OpeSettings:
         for name, smallest in least.items():
             if getattr(self, name) < smallest:
                 raise OryxError(f"{name} must be at least {smallest}, got {getattr(self, name)}")
-        for name in ("tau", "td_lambda"):
+        for name in ("tau", "td_lambda", "least_ratio"):
             if not 0 <= getattr(self, name) <= 1:
                 raise OryxError(f"{name} must be between 0 and 1, got {getattr(self, name)}")
         if not self.learning_rate > 0:
