@@ -34,6 +34,7 @@ ROOMS = [
     "report",
     "trusting",
     "api",
+    "tuning",
     "bench",
     "cli",
 ]

@@ -34,8 +34,8 @@ def trust_all(
 ) -> list[Trust]:
     """What the policies of some runs are worth; those of one dataset share its clones."""
     compilation.use_cache()
-    for each in runs:
-        Run(each).require()
+    for folder in runs:
+        Run(folder).require()
     begun = [resuming.read(each) for each in runs]
     evaluators: dict[tuple[str, bool], Evaluator] = {}
     watch: AbstractContextManager[Stages]
@@ -51,6 +51,13 @@ def trust_all(
             found.append(evaluators[key].evaluate(each.run, act, which))
             trust_page.write(each.run.folder)
     return found
+
+
+def place(found: Trust) -> tuple[bool, float]:
+    """By which runs are ranked: the lower end of the interval; policies of which nothing can be
+    told come last."""
+    told = found.value.value if found.value.low is None else found.value.low
+    return found.verdict.kind == "unknown", float("inf") if told is None else -told
 
 
 def tell_stages(console: Console) -> Stages:

@@ -175,7 +175,7 @@ def test_flags_that_may_be_left_out_are_shown_plainly(capsys: pytest.CaptureFixt
 
 
 COMMANDS = (
-    "train oryx|train sable|eval|report|trust|demo|bench tmaze|bench published|data make|"
+    "train oryx|train sable|eval|report|trust|tune|demo|bench tmaze|bench published|data make|"
     "data check|data plot|data info|data download|data import|data export|data subsample|data list"
 )
 

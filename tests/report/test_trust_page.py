@@ -1,14 +1,19 @@
 """The page of `oryx trust`, and the ranking of runs."""
 
+import math
 from dataclasses import replace
 
-from oryx_marl.cli.trust import rank, tell
+import pytest
+
+from oryx_marl.cli.trust import tell
 from oryx_marl.ope.document import SeedTrust, Trust
 from oryx_marl.ope.intervals import Estimate
 from oryx_marl.ope.support import Support, Unusual
 from oryx_marl.ope.verdict import judge
 from oryx_marl.report import trust_page
 from oryx_marl.runs.documents import RunConfig
+from oryx_marl.trusting import place
+from oryx_marl.tuning import expect_loss
 
 REFUSED = Estimate(None, refused="the weights come down to 1.2 effective episodes of 30")
 LOGS = Estimate(1.0, 0.9, 1.1, 0.05)
@@ -61,10 +66,18 @@ def test_documents_with_seeds_are_read_back() -> None:
 def test_runs_are_ranked_by_the_lower_end_and_the_unknown_last() -> None:
     sure, wide = Estimate(2.0, 1.8, 2.2, 0.1), Estimate(2.5, 1.2, 3.8, 0.5)
     high = make_trust(Estimate(9.0, 8.0, 10.0, 0.5), outside=0.5)
-    found = rank([("unknown", high), ("wide", make_trust(wide)), ("sure", make_trust(sure))])
-    names = [name for name, _ in found]
-    assert names[-1] == "unknown"
-    assert names[0] == "sure"
+    found = sorted([high, make_trust(wide), make_trust(sure)], key=place)
+    assert [each.value for each in found] == [sure, wide, high.value]
+
+
+def test_the_expected_loss_is_that_of_uncertain_values() -> None:
+    """Of two equal values with errors of 1 each, the best is above either by 1/√π on average."""
+    same = make_trust(Estimate(2.0, 1.9, 2.1, 1.0))
+    assert expect_loss([same, same]) == pytest.approx(1 / math.sqrt(math.pi), abs=0.03)
+    sure = make_trust(Estimate(3.0, 2.9, 3.1, 0.0))
+    assert expect_loss([sure, make_trust(Estimate(2.0, 1.9, 2.1, 0.0))]) == 0
+    unknown = make_trust(Estimate(9.0, 8.9, 9.1, 0.0), outside=0.5)
+    assert expect_loss([sure, unknown]) == 0
 
 
 def test_estimates_in_words() -> None:

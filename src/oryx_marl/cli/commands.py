@@ -35,6 +35,7 @@ ALONE = {
     "export": Command("oryx_marl.cli.export", "Export"),
     "report": Command("oryx_marl.cli.report", "Report"),
     "trust": Command("oryx_marl.cli.trust", "TrustCommand"),
+    "tune": Command("oryx_marl.cli.tune", "Tune"),
 }
 DATA = {
     "list": Command("oryx_marl.cli.data", "DataList"),
@@ -58,7 +59,7 @@ GROUPS = {
 }
 MEMBER = {"train": "algorithm", "data": "data command", "bench": "suite"}
 """What one of a group is called."""
-ORDER = ("demo", "train", "eval", "trust", "data", "bench", "report", "export")
+ORDER = ("demo", "train", "eval", "trust", "tune", "data", "bench", "report", "export")
 
 
 def require_known(words: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""The command line: `oryx demo | train | eval | trust | data | bench | report | export`."""
+"""The command line: `oryx demo | train | eval | trust | tune | data | bench | report | export`."""
 
 import io
 import os

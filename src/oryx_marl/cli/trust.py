@@ -48,7 +48,8 @@ class TrustCommand:
         found = trusting.trust_all(
             self.runs, self.data, self.act, self.which, replace(self.settings), errors
         )
-        ranked = rank(list(zip(map(str, self.runs), found, strict=True)))
+        named = zip(map(str, self.runs), found, strict=True)
+        ranked = sorted(named, key=lambda entry: trusting.place(entry[1]))
         if self.json:
             print_json([{"run": name, **each.to_json()} for name, each in ranked])
             return
@@ -60,17 +61,6 @@ class TrustCommand:
             console.print(f"page: {Path(name) / FILE}", soft_wrap=True)
         name, best = ranked[0]
         say(best.verdict.text if len(ranked) == 1 else f"first: {name}, {best.verdict.text}")
-
-
-def rank(found: list[tuple[str, Trust]]) -> list[tuple[str, Trust]]:
-    """By the lower end of the interval; policies of which nothing can be told come last."""
-
-    def place(entry: tuple[str, Trust]) -> tuple[bool, float]:
-        value, kind = entry[1].value, entry[1].verdict.kind
-        told = value.value if value.low is None else value.low
-        return kind == "unknown", -(told if told is not None else float("-inf"))
-
-    return sorted(found, key=place)
 
 
 def show(found: Trust) -> None:
