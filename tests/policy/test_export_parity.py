@@ -21,11 +21,13 @@ from exports import (
 )
 from jax import export
 
+from oryx_marl.networks.sable import NetworkConfig
 from oryx_marl.policy import artifact
 from oryx_marl.policy.artifact import PolicyArtifact
 from oryx_marl.policy.contract import Contract, describe_actions, make_contract
 from oryx_marl.policy.onnx.lower import lower
 from oryx_marl.policy.stablehlo import to_stablehlo
+from oryx_marl.types import ActionSpace, Spec
 
 ASSETS = Path(__file__).parents[2] / "assets"
 TIE = 1e-5
@@ -143,6 +145,34 @@ def test_parity_over_a_thousand_steps(name: str, kind: str, batch: int) -> None:
     compare_exactly(policy, contract, batch, count=1000)
     ties = compare_closely(policy, contract, batch, count=1000)
     assert ties <= 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["oryx", "madt", "mat_icq"])
+def test_one_agent_with_one_feature(name: str) -> None:
+    """Axes of length 1 are those that broadcasting and reshapes could confuse."""
+    spec = Spec("", ("only",), (1,), ActionSpace("discrete", 2))
+    policy = make_policy(name, spec)
+    contract = make_contract(policy)
+    compare_exactly(policy, contract, batch=2, count=50)
+    compare_closely(policy, contract, batch=2, count=50)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"agent_id": "none", "gate_stream": "query"},
+        {"agent_id": "embedding", "feed_forward": False},
+        {"autoregressive": False},
+        {"remember_last_action": False},
+    ],
+)
+def test_wirings_of_the_network(changes: dict[str, Any]) -> None:
+    policy = make_policy("oryx", SPECS["discrete"], network=NetworkConfig(**changes))
+    contract = make_contract(policy)
+    compare_exactly(policy, contract, batch=2, count=50)
+    compare_closely(policy, contract, batch=2, count=50)
 
 
 @pytest.mark.slow

@@ -143,7 +143,9 @@ def test_look_ups() -> None:
         outside = jnp.take_along_axis(x, 10 * row[..., None], axis=-1, mode="fill", fill_value=-1)
         pair = jax.vmap(lambda one, place: one[place, place])(x, places)
         moved = lax.dynamic_slice_in_dim(x, i.max(), 2, axis=1)  # back inside, as i.max() is 7
-        return table[row], each, taken, part, rolled, outside, pair, moved
+        whole = lax.dynamic_slice_in_dim(x[:, :1], i.max(), 1, axis=1)
+        single = jax.vmap(lambda one, place: lax.dynamic_slice_in_dim(one, place, 4))(x, places)
+        return table[row], each, taken, part, rolled, outside, pair, moved, whole, single
 
     compare(look, X, I, PLACES, exact=True)
 

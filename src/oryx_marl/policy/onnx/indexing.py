@@ -56,8 +56,11 @@ def _looked_up(equation: Any, operand: tuple) -> tuple[list[int], list[int]]:
         for column, axis in enumerate(numbers.start_index_map)
         if is_filled or sizes[axis] != operand[axis]
     ]
+    if not pairs:  # the whole array, as of a single agent: one axis is looked up, at 0
+        axes = [int(axis) for axis in numbers.start_index_map]
+        pairs = [(n, axis) for n, axis in enumerate(axes) if is_known((operand[axis],))][:1]
     if not pairs:
-        raise NotImplementedError("of a whole array")
+        raise NotImplementedError("of the whole batch")
     return [column for column, _ in pairs], [axis for _, axis in pairs]
 
 
