@@ -29,15 +29,18 @@ class Player:
 
     Args:
         step: the exported policy.
-        act: "sampled", "greedy" (always the likeliest action), or a temperature such as 0.25.
+        act: "sampled", "greedy" (always the likeliest action), or a temperature such as 0.25;
+            default: sampled, of continuous actions greedy (the mode).
         random_seed: the same number gives the same sequence of episodes.
     """
 
-    def __init__(self, step: Step, act: str | float = "sampled", random_seed: int = 0) -> None:
+    def __init__(self, step: Step, act: str | float | None = None, random_seed: int = 0) -> None:
         if isinstance(random_seed, bool) or not isinstance(random_seed, int) or random_seed < 0:
             raise OryxError(f"random_seed must be a whole number from 0 on, got {random_seed!r}")
         self.spec: Spec = step.contract.spec
         self.action_names: list[str] | None = step.contract.action_names
+        if act is None:
+            act = "greedy" if self.spec.action.kind == "box" else "sampled"
         self._step, self._temperature, self._act = step, temperature_of(act), act
         self._random_seed = random_seed
         self._state, self._count, self._episode = step.init(1), 0, 0
@@ -201,7 +204,7 @@ def temperature_of(act: str | float) -> float:
 def load(
     folder: str | Path,
     *,
-    act: str | float = "sampled",
+    act: str | float | None = None,
     random_seed: int = 0,
     threads: int = 1,
     providers: Sequence[str] | None = None,
@@ -210,7 +213,8 @@ def load(
 
     Args:
         folder: what `oryx export RUN --format onnx` wrote.
-        act: "sampled", "greedy" (always the likeliest action), or a temperature between them.
+        act: "sampled", "greedy" (always the likeliest action), or a temperature between them;
+            default: sampled, of continuous actions greedy (the mode).
         random_seed: the sequence of episodes that are sampled is the same for the same number.
         threads: of onnxruntime.
         providers: of onnxruntime (default: the CPU's).
