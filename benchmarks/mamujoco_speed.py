@@ -38,7 +38,7 @@ NAMES = (
     "mamujoco-ant-2x4",
 )
 TITLES = {"halfcheetah": "HalfCheetah", "hopper": "Hopper", "ant": "Ant"}
-SECONDS, REPEATS = 1.5, 5
+SECONDS, REPEATS = 1.0, 5
 """Of processor time, in turn, after a second to warm up."""
 Play = Callable[[float], float]
 """Plays for so many seconds of processor time; steps per second of it."""
@@ -165,6 +165,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--policy", action="store_true")
     given = parser.parse_args()
+    commit = find_commit()  # that of what is measured
     rows = []
     for name in given.names:
         rows.append(measure(name, given))
@@ -173,7 +174,7 @@ def main() -> None:
     words = [*given.names, options, *(["--policy"] if given.policy else [])]
     about = {
         "command": f"python benchmarks/mamujoco_speed.py {' '.join(words)}",
-        "commit": find_commit(),
+        "commit": commit,
         "device": "cpu",
         "cores": os.cpu_count(),
         "time": "processor time of all threads, but for the policy's",

@@ -1,7 +1,8 @@
 """What random agents score: `python benchmarks/random_scores.py [SCENARIO ...]`.
 
 Every agent takes each of its legal actions with the same probability. Writes
-results/random_scores.json, one entry per scenario; without names all of Connector and SMAX.
+results/random_scores.json, one entry per scenario; without names all of Connector and SMAX, and the
+tasks of multi-agent MuJoCo that have published data.
 """
 
 import argparse
@@ -14,9 +15,10 @@ import numpy as np
 from oryx_marl.envs import base, connector, smax
 from oryx_marl.eval import uniform
 from oryx_marl.provenance import find_commit
+from oryx_marl.recipes import mamujoco
 
 RESULTS = Path(__file__).parent.parent / "results" / "random_scores.json"
-ALL = (*connector.SCENARIOS[:-1], *smax.SCENARIOS[:-1])
+ALL = (*connector.SCENARIOS[:-1], *smax.SCENARIOS[:-1], *mamujoco.FAMILIES)
 SEED = 0
 
 

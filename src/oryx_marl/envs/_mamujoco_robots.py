@@ -55,11 +55,6 @@ class Robot:
         """Whether contact forces are part of the state."""
         return bool(self.joint_bodies)
 
-    @property
-    def is_whole_state(self) -> bool:
-        """Whether the physics can be continued from the global state alone, clipped ones aside."""
-        return not self.has_contacts
-
 
 def _hopper_stands(qpos: Positions, qvel: Velocities) -> Bool[np.ndarray, " E"]:
     rest = np.concatenate([qpos, qvel], axis=1)[:, 2:]

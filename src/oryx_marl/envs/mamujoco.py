@@ -150,9 +150,9 @@ class Mamujoco:
     def render_rgb(self, which: int) -> np.ndarray:
         """A picture of one robot, uint8 [height, width, 3]."""
         engine = self.engine
-        is_flat = self.robot.distance_of_body is None and self.robot.num_hidden == 1
+        moves_sideways = self.robot.num_hidden > 1  # which is not seen from the side
         return _mamujoco_render.rgb(
-            engine.model, engine.qpos[which], self._motors, seen_from_above=not is_flat
+            engine.model, engine.qpos[which], self._motors, seen_from_above=moves_sideways
         )
 
     def _draw(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
