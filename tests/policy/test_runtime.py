@@ -213,8 +213,8 @@ def test_an_export_for_jax_is_told(tmp_path: Path) -> None:
 def test_floats_of_a_box(tmp_path: Path) -> None:
     policy = make_policy("bc", SPECS["box"])
     export.write(policy, tmp_path / "out", "onnx")
-    ours = Player(policy, act="greedy")
-    theirs = oryx_marl_runtime.load(tmp_path / "out", act="greedy")
+    ours = Player(policy)  # both by the mode, as nothing else is said
+    theirs = oryx_marl_runtime.load(tmp_path / "out")
     seen = [[1, -1, 0, 2, 0], [0.5, 0, 9], [0, 1, 2, 3]]
     for _ in range(3):
         found = theirs.act(seen)
