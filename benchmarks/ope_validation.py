@@ -136,6 +136,7 @@ def validate(options: Any) -> None:
     every = math.gcd(*(cell.updates for cell in cells(options.updates)))
     schedule = {"log_every": every, "checkpoint_every": 1_000 * every, "evaluate_every": 0}
     ope = OpeSettings(critic_updates=options.critic_updates, clone_updates=options.clone_updates)
+    commit = provenance.find_commit()  # of the code that runs, whatever is changed meanwhile
     subject: evaluate.Subject | None = None
     for cell in cells(options.updates):
         if cell.name in done["cells"]:
@@ -153,9 +154,9 @@ def validate(options: Any) -> None:
             "episodes": dataset.num_episodes,
             "agents": dataset.spec.num_agents,
             "logged": {"mean": float(returns.mean()), "std": float(returns.std())},
-            "settings": {**asdict(ope), **settings, "hold_out": HOLD_OUT},
+            "settings": {"ope": asdict(ope), "training": settings, "hold_out": HOLD_OUT},
             "command": " ".join(["python benchmarks/ope_validation.py", *sys.argv[1:]]),
-            "commit": provenance.find_commit(),
+            "commit": commit,
             "device": jax.devices()[0].device_kind,
             "seeds": [0],
         }

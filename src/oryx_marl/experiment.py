@@ -264,11 +264,11 @@ def _unpack(
 
 def _can_trust(experiment: Experiment) -> bool:
     """Whether it is asked for, the logs are enough for it, and it would not take far longer than
-    the training; several processes share a policy."""
+    the training. Several devices are taken up by the training's mesh."""
     found = experiment.learn_from
     enough = isinstance(found, Dataset) and found.num_episodes >= FEWEST
     is_long = experiment.train.updates >= SHORTEST_TRAINING
-    return experiment.evaluation.trust and enough and is_long and jax.process_count() == 1
+    return experiment.evaluation.trust and enough and is_long and jax.device_count() == 1
 
 
 def _scores(experiment: Experiment, algorithm: Algorithm) -> EnvironmentScores | None:

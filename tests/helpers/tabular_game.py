@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from oryx_marl.algorithms import bc
 from oryx_marl.algorithms.base import Policy
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.ops.distributions import Categorical, categorical
@@ -121,11 +122,18 @@ def as_dataset(policy: Tabular, episodes: int, seed: int = 0) -> Dataset:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Exact:
+class Exact(bc.BC):
     """A tabular joint policy as an Algorithm: agent two knows what agent one does."""
 
-    table: Tabular
+    def __init__(self, table: Tabular) -> None:
+        super().__init__(bc.Config(sequence_length=LENGTH), SPEC)
+        object.__setattr__(self, "table", table)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
 
     def distribution(
         self, weights: Any, window: Window, carry: Any = None

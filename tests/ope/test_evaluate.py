@@ -133,10 +133,11 @@ def test_few_episodes_are_refused() -> None:
 
 def test_held_out_episodes_come_first_where_there_is_no_room() -> None:
     lengths, is_held = np.full(100, 10), np.arange(100) < 10
-    chosen = evaluate._choose(lengths, is_held, OpeSettings(max_steps=300))
+    chosen = evaluate._choose(lengths, is_held, 300, 0)
     assert len(chosen) == 30
     assert is_held[chosen].sum() == 10
-    assert len(evaluate._choose(lengths, is_held, OpeSettings())) == 100
+    assert len(evaluate._choose(lengths, is_held, 1_000, 0)) == 100
+    assert len(evaluate._choose(lengths, np.ones(100, bool), 300, 0)) == 30
 
 
 def test_short_trainings_have_short_evaluations() -> None:

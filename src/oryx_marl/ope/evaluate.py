@@ -38,6 +38,8 @@ LARGEST_RATIO = 100.0
 """Of one step's joint action, for importance sampling."""
 LEAST_TEMPERATURE = 0.05
 """Of continuous actions."""
+MOST_NUMBERS = 2**28
+"""Of observations, in a few copies on the device."""
 FEWEST = 4
 """Episodes without which nothing can be said."""
 Progress = Callable[[str, int, int], None]
@@ -87,7 +89,14 @@ def prepare(
         )
     is_held = np.zeros(dataset.num_episodes, bool)
     is_held[held_out] = True
-    numbers = _choose(dataset.episode_lengths, is_held, settings)
+    spec = dataset.spec
+    room = min(settings.max_steps, MOST_NUMBERS // (spec.num_agents * spec.observation_size))
+    numbers = _choose(dataset.episode_lengths, is_held, max(room, 1), settings.seed)
+    if len(numbers) < FEWEST:
+        raise OryxError(
+            f"only {len(numbers)} episodes of '{dataset.name}' fit into {room:,} steps; allow more "
+            "with max_steps"
+        )
     key = cache.make_key(dataset.fingerprint(), numbers, settings)
     used = dataset if len(numbers) == len(is_held) else take_episodes(dataset, numbers)
     folds = behaviour.draw_folds(used.num_episodes, settings.folds, settings.seed)
@@ -102,16 +111,15 @@ def prepare(
 
 
 def _choose(
-    lengths: Int[np.ndarray, " E"], is_held: Bool[np.ndarray, " E"], settings: OpeSettings
+    lengths: Int[np.ndarray, " E"], is_held: Bool[np.ndarray, " E"], room: int, seed: int
 ) -> Int[np.ndarray, " chosen"]:
     """All episodes, or as many as there is room for, held-out ones first in half of it."""
-    if lengths.sum() <= settings.max_steps:
+    if lengths.sum() <= room:
         return np.arange(len(lengths))
-    shuffled = np.random.default_rng(settings.seed).permutation(len(lengths))
+    shuffled = np.random.default_rng(seed).permutation(len(lengths))
     held, others = shuffled[is_held[shuffled]], shuffled[~is_held[shuffled]]
-    first = held[np.cumsum(lengths[held]) <= settings.max_steps // 2]
-    room = settings.max_steps - lengths[first].sum()
-    rest = others[np.cumsum(lengths[others]) <= room]
+    first = held[np.cumsum(lengths[held]) <= (room // 2 if len(others) else room)]
+    rest = others[np.cumsum(lengths[others]) <= room - lengths[first].sum()]
     return np.sort(np.concatenate([first, rest]))
 
 

@@ -52,8 +52,9 @@ class Evaluator:
             )
         subject = self._prepare(self._find_unseen(run, policy.algorithm.sequence_length))
         key = evaluate.make_key(policy, subject, act)
-        if run.has(Trust) and run.read(Trust).key == key:
-            return run.read(Trust)
+        with suppress(OryxError):  # a document that is missing or damaged is made anew
+            if (kept := run.read(Trust)).key == key:
+                return kept
         found = []
         for number, seed in enumerate(policy.seeds):
             path = run.folder / FOLDER / f"{key[:16]}-{seed}.json"

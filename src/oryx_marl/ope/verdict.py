@@ -21,6 +21,8 @@ MOST_STEPS_OUTSIDE = 0.3
 """The same of the steps in which some agent's decision is."""
 NEGLIGIBLE = 0.3
 """Standard deviations of logged returns: a difference that is surely smaller is none."""
+NEGLIGIBLE_SHARE = 0.03
+"""The same as a share of the logged return, whose spread may be 0."""
 FEW_EPISODES = 20
 
 
@@ -73,7 +75,7 @@ def judge(
         return Verdict("unknown", text, notes, difference)
     told = f"expected return {_number(value)} against {_number(logged)} of the logs"
     sureness = float(stats.norm.cdf(gap / error)) if error > 0 else float(gap > 0)
-    tolerance = NEGLIGIBLE * spread
+    tolerance = max(NEGLIGIBLE * spread, NEGLIGIBLE_SHARE * abs(logged.value or 0.0))
     assert difference.low is not None
     assert difference.high is not None
     within = -tolerance <= difference.low and difference.high <= tolerance
