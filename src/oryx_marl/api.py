@@ -4,7 +4,7 @@ import difflib
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from rich.console import Console
 
 from oryx_marl import experiment, recipes, registry, renamed, resuming, trusting
 from oryx_marl.algorithms._making import make_algorithm
-from oryx_marl.config import coerce
+from oryx_marl.config import coerce, replace_by_name, setting_names
 from oryx_marl.data import catalog, vault
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.sources import base as sources
@@ -476,9 +476,9 @@ def _settings(
     own = {entry.name for entry in fields(schedule)}
     times = {name: coerce(schedule, name, value) for name, value in given.items() if name in own}
     rest = {name: value for name, value in given.items() if name not in own}
-    config, unknown = _replace(base, rest)
+    config, unknown = replace_by_name(base, rest)
     if unknown:
-        known, name = sorted({*own, *_names(config)}), min(unknown)
+        known, name = sorted({*own, *setting_names(config)}), min(unknown)
         close = difflib.get_close_matches(name, known, 1, cutoff=0.8)
         hint = f"did you mean {close[0]}?" if close else f"it has: {', '.join(known)}"
         (new,) = renamed.settings({name: None}, online=kind.online)
@@ -486,26 +486,3 @@ def _settings(
             hint = f"it is called {new} now"
         raise OryxError(f"'{algorithm}' has no setting {name}; {hint}")
     return config, replace(schedule, **times)
-
-
-def _replace(config: Any, given: dict[str, Any]) -> tuple[Any, set[str]]:
-    """A config with some settings, also those of the configs inside it; names that it lacks."""
-    left, changes = set(given), {}
-    for entry in fields(config):
-        value = getattr(config, entry.name)
-        if entry.name in given:
-            changes[entry.name] = coerce(config, entry.name, given[entry.name])
-            left.discard(entry.name)
-        elif is_dataclass(value):
-            changes[entry.name], missing = _replace(value, given)
-            left &= missing
-    return replace(config, **changes), left
-
-
-def _names(config: Any) -> list[str]:
-    """All settings of a config, those of the configs inside it too."""
-    found = []
-    for entry in fields(config):
-        value = getattr(config, entry.name)
-        found += _names(value) if is_dataclass(value) else [entry.name]
-    return found

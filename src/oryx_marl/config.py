@@ -87,3 +87,26 @@ def _read(kind: Any, name: str, value: Any) -> Any:
     if typing.get_origin(kind) is tuple:
         return value
     return _coerce(kind, name, value)
+
+
+def replace_by_name(config: Any, given: dict[str, Any]) -> tuple[Any, set[str]]:
+    """A config with some settings, also those of the configs inside it; names that it lacks."""
+    left, changes = set(given), {}
+    for entry in dataclasses.fields(config):
+        value = getattr(config, entry.name)
+        if entry.name in given:
+            changes[entry.name] = coerce(config, entry.name, given[entry.name])
+            left.discard(entry.name)
+        elif dataclasses.is_dataclass(value):
+            changes[entry.name], missing = replace_by_name(value, given)
+            left &= missing
+    return dataclasses.replace(config, **changes), left
+
+
+def setting_names(config: Any) -> list[str]:
+    """All settings of a config, those of the configs inside it too."""
+    found: list[str] = []
+    for entry in dataclasses.fields(config):
+        value = getattr(config, entry.name)
+        found += setting_names(value) if dataclasses.is_dataclass(value) else [entry.name]
+    return found

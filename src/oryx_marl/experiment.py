@@ -15,13 +15,12 @@ from oryx_marl.algorithms._learner import require_trainable
 from oryx_marl.algorithms._making import make_algorithm
 from oryx_marl.algorithms._size import fill_size
 from oryx_marl.algorithms.base import Algorithm
-from oryx_marl.data import mapped, stats
+from oryx_marl.data import mapped, prepared, stats
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.gathered import HostData
-from oryx_marl.data.quality import screen
 from oryx_marl.data.record.segments import Recorder
-from oryx_marl.data.sampler import check_length, put_on_device
-from oryx_marl.data.split import Split, split
+from oryx_marl.data.sampler import put_on_device
+from oryx_marl.data.split import Split
 from oryx_marl.data.view import View
 from oryx_marl.envs import base
 from oryx_marl.envs.base import Env, HostEnv, is_host
@@ -158,7 +157,7 @@ def run(
     resume: bool = False,
     on_progress: Progress = lambda *_: None,
     record: Record | None = None,
-    on_unpack: Callable[[int, int], None] = lambda *_: None,
+    on_unpack: prepared.Report = lambda *_: None,
     on_trust: TrustProgress = lambda *_: None,
 ) -> Result:
     """Trains, and finds out what there is to be known of the weights.
@@ -194,7 +193,7 @@ def _run(
     if isinstance(experiment.learn_from, Dataset) and scores is None and _can_trust(experiment):
         settings = OpeSettings().within(experiment.train.updates)
         logged = experiment.learn_from
-        dataset = _clean(logged, experiment.drop_invalid)
+        dataset = prepared.clean(logged, experiment.drop_invalid)
         outcomes.append(TrustOutcome(dataset, logged.fingerprint(), settings, on_trust))
     evaluate = None if scores is None else scores.while_training
     with run.lock():
@@ -213,53 +212,16 @@ def _find_all(outcomes: list[Outcome], trained: Trained) -> Result:
 
 
 def _split(
-    experiment: Experiment, algorithm: Algorithm, on_unpack: Callable[[int, int], None]
+    experiment: Experiment, algorithm: Algorithm, on_unpack: prepared.Report
 ) -> Split[Dataset] | None:
     """Clean data in two, whole episodes each; None for an online learner."""
-    logged, length = experiment.learn_from, algorithm.sequence_length
+    logged, share = experiment.learn_from, experiment.evaluation.hold_out
     if not isinstance(logged, View):
         return None
-    if not experiment.drop_invalid:
-        screen.require_clean(logged)
-    share = experiment.evaluation.hold_out
     if share is None and experiment.env is not None:
         share = 0.0  # it is scored there
-    if isinstance(logged, Dataset):
-        parts = split(_clean(logged, experiment.drop_invalid), share, length)
-    else:
-        parts = _unpack(logged, experiment.drop_invalid, share, length, on_unpack)
-    check_length(parts.train.num_rows, length)
-    return parts
-
-
-def _clean(dataset: Dataset, drop_invalid: bool) -> Dataset:
-    """The dataset, without its invalid rows where that is asked for."""
-    return screen.drop_invalid(dataset) if drop_invalid else dataset
-
-
-def _unpack(
-    view: View,
-    drop_invalid: bool,
-    share: float | None,
-    length: int,
-    on_unpack: Callable[[int, int], None],
-) -> Split[Dataset]:
-    """The same of a view that stays on disk: both parts are files that are mapped into memory."""
-    if drop_invalid:
-        raise OryxError(
-            f"invalid rows of '{view.name}' cannot be left out while it stays on disk; repair it "
-            "first (oryx data check NAME --fix), and train on the copy"
-        )
-    parts: Split[View] = split(view, share, length)
-    mark = f"{mapped.fingerprint(view)} {share} {length}"
-    of, kept = view.num_rows, parts.train.num_rows
-    train = mapped.unpack(parts.train, f"{mark} train", lambda rows: on_unpack(rows, of))
-    if parts.validation is None:
-        return Split(train, None)
-    held = mapped.unpack(
-        parts.validation, f"{mark} validation", lambda rows: on_unpack(kept + rows, of)
-    )
-    return Split(train, held)
+    length = algorithm.sequence_length
+    return prepared.prepare(logged, share, length, experiment.drop_invalid, on_unpack)
 
 
 def _can_trust(experiment: Experiment) -> bool:
