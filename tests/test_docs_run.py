@@ -112,7 +112,7 @@ def test_the_documented_pettingzoo_environment_is_scored_in(
     small = {"updates": 2, "seeds": 2, "batch_size": 4, "sequence_length": 4, "log_every": 2}
     oryx.train("bc", "depot/seen", out="runs/oryx-depot-first", progress=False, **small)
     shown = commands(read("docs/guides/your-environment.md"))
-    scored = next(each for each in shown if "--plugin" in each)
+    scored = next(each for each in shown if "eval " in each and "--plugin" in each)
     cli.main([*shlex.split(scored), "--episodes", "4", "--workers", "0"])
     out = capsys.readouterr().out
     assert "2 seeds x 4 episodes" in out

@@ -100,6 +100,6 @@ def _open_logs(begun: Begun, data: Dataset | str | Path | None) -> Dataset:
     if not isinstance(found, Dataset) and streamed.is_too_large(found):
         raise OryxError(
             f"'{found.name}' is too large for memory, and off-policy evaluation reads it whole; "
-            "name a smaller dataset of the same logs (oryx data subsample, then --data)"
+            "make a smaller one (`oryx data subsample`) and name it: --data, data= in Python"
         )
     return views.load(found)

@@ -196,7 +196,7 @@ class ActionFacts:
             raise OryxError(
                 f"actions have {self._shape[0]} whole numbers each: several discrete actions per "
                 "agent and step are not supported. If they are continuous, say so: --action-kind "
-                "box (action_kind)"
+                "box, action_kind in Python"
             )
         seen = np.atleast_1d(self._low), np.atleast_1d(self._high)
         low, high = told.apply(*_infer_bounds(*seen))

@@ -48,7 +48,7 @@ def _unpack(
     if drop_invalid:
         raise OryxError(
             f"invalid rows of '{view.name}' cannot be left out while it stays on disk; repair it "
-            "first (oryx data check NAME --fix), and train on the copy"
+            "first (`oryx data check NAME --fix`), and train on the copy"
         )
     parts: Split[View] = split(view, share, length)
     mark = f"{mapped.fingerprint(view)} {share} {length}"

@@ -17,7 +17,6 @@ from oryx_marl.data.vault_view import VaultView
 from oryx_marl.errors import OryxError, OryxWarning, UnknownNameError
 from oryx_marl.policy.acting import name_of
 from oryx_marl.recipes.base import TRAINING, Recipe, Request
-from oryx_marl.training import streamed
 
 ROOM = "recipes"
 SEGMENTS = "segments"
@@ -45,6 +44,8 @@ def view(name_or_path: str | Path, root: Path | None = None) -> VaultView:
 
 def open_for_training(name_or_path: str | Path, stream: bool = False) -> Dataset | VaultView:
     """In memory; or, if asked for or if there is too little, as a view that stays on disk."""
+    from oryx_marl.training import streamed  # brings JAX, which a list of datasets does not need
+
     found = view(name_or_path)
     return found if stream or streamed.is_too_large(found) else open(name_or_path)
 

@@ -134,7 +134,9 @@ def test_names_of_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             resolve(name)
 
 
-def test_a_family_outside_jax_is_scored_but_not_trained_in(tmp_path: Path, own_plugins: None):
+def test_a_family_outside_jax_is_scored_and_trained_in_with_one_seed(
+    tmp_path: Path, own_plugins: None
+):
     plugin = tmp_path / "meeting.py"
     plugin.write_text("""
 import toy_parallel
@@ -147,8 +149,9 @@ def make(num_envs=2):
     env = as_env("meeting")
     assert is_host(env)
     assert base.make(env.spec).num_envs == 2
-    with pytest.raises(OryxError, match="'sable', an online learner, needs an environment written"):
-        api.train("sable", "meeting", out=tmp_path / "run")
+    command = ["train", "sable", "--env", "meeting", "--seeds", "2", "--out"]
+    with pytest.raises(OryxError, match="one seed is trained at a time, not 2"):
+        api.train("sable", "meeting", out=tmp_path / "run", seeds=2)
     with pytest.raises(SystemExit):
-        cli.main(["train", "sable", "--env", "meeting", "--out", str(tmp_path / "run")])
+        cli.main([*command, str(tmp_path / "run")])
     assert not (tmp_path / "run").exists()

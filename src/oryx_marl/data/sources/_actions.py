@@ -23,8 +23,8 @@ def require_sound(part: Dataset, first_episode: int, has_told_bounds: bool) -> N
             raise OryxError(
                 f"{_tell(part, first_episode, negative)} is below 0: ids of actions count from 0. "
                 "Number them from 0 where the log is made; leave out the row of an agent that does "
-                "not act, or mark it absent; or say --action-kind box (action_kind) if actions are "
-                "quantities"
+                "not act, or mark it absent; or say --action-kind box (in Python action_kind) if "
+                "actions are quantities"
             )
     elif has_told_bounds:
         outside = np.asarray(find_outside(part).any(axis=-1))
