@@ -208,11 +208,12 @@ def benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_results_tables_are_generated(benchmarks: None) -> None:
     import documents
     import online
+    import ope_validation
     import speed_tables
     import suite_tables
 
     speed = speed_tables.tables(ROOT / "results" / "speed")
-    tables = {**suite_tables.tables(), **online.tables(), **speed}
+    tables = {**suite_tables.tables(), **online.tables(), **ope_validation.tables(), **speed}
     found = list(documents.parts())
     assert {name for _, name, _ in found} == {*tables}
     for page, name, text in found:

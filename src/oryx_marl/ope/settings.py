@@ -52,8 +52,8 @@ class OpeSettings:
     def within(self, updates: int) -> "OpeSettings":
         """The same for a policy of so many updates: its evaluation is no longer than its training.
 
-        A critic's update costs about half of one of the policy's, and there are several critics.
+        An update of a critic costs about half of one of the policy, one of a clone about as much.
         """
         critic = min(self.critic_updates, max(updates // self.critics, 10))
-        clone = min(self.clone_updates, max(updates // self.folds, 10))
+        clone = min(self.clone_updates, max(updates // (2 * self.folds), 10))
         return replace(self, critic_updates=critic, clone_updates=clone)
