@@ -28,19 +28,15 @@ def judge(policy: Tabular, subject: evaluate.Subject) -> Trust:
 
 @pytest.mark.slow
 def test_fitted_q_evaluation_against_dynamic_programming() -> None:
-    """Four policies from bad to good, from logs of random play: values between 0.85 and 2.88."""
-    settings = OpeSettings(clone_updates=200, critic_updates=300)
-    subject = evaluate.prepare(as_dataset(Tabular.uniform(), 600), NOBODY, settings)
-    found, exact = [], []
-    for share in (0.25, 0.5, 0.9, 1 - 1e-6):
+    """A bad policy and a good one, from logs of random play: 0.85 and 2.52, the logs 1.375."""
+    settings = OpeSettings(clone_updates=100, critic_updates=250, critics=3, folds=2)
+    subject = evaluate.prepare(as_dataset(Tabular.uniform(), 2_000), NOBODY, settings)
+    for share, kind in ((0.25, "worse"), (0.9, "better")):
         policy = Tabular.coordinated(share)
         trust = judge(policy, subject)
-        exact.append(policy.value())
-        found.append(trust.value.value)
-        assert trust.value.low <= exact[-1] <= trust.value.high
-        assert trust.estimates["wdr"].value == pytest.approx(exact[-1], abs=0.25)
-    np.testing.assert_allclose(found, exact, atol=0.2)
-    assert np.argsort(found).tolist() == [0, 1, 2, 3]
+        assert trust.value.value == pytest.approx(policy.value(), abs=0.2)
+        assert trust.estimates["wdr"].value == pytest.approx(policy.value(), abs=0.2)
+        assert trust.verdict.kind == kind
 
 
 @cache
