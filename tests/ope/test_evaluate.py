@@ -42,7 +42,7 @@ def test_fitted_q_evaluation_against_dynamic_programming() -> None:
 @cache
 def one_action_logs() -> evaluate.Subject:
     """In every state of these logs one joint action was taken, always."""
-    settings = OpeSettings(clone_updates=120, critic_updates=30, critics=2, folds=2, samples=2)
+    settings = OpeSettings(clone_updates=120, critic_updates=60, critics=5, folds=2, samples=2)
     logs = as_dataset(always(0, 0), 120, seed=1)
     return evaluate.prepare(logs, np.arange(0, 120, 4), settings)
 
