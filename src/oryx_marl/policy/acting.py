@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 from oryx_marl.errors import OryxError, OryxWarning
-from oryx_marl.networks.heads import family
 from oryx_marl.types import ActionSpace
 
 Act: TypeAlias = Literal["sampled", "greedy"] | float
@@ -28,6 +27,8 @@ HIGHEST = 1000.0
 
 def default_for(space: ActionSpace) -> Literal["sampled", "greedy"]:
     """How policies act in a space where nothing else is said."""
+    from oryx_marl.networks.heads import family  # brings JAX, which names of acting do not need
+
     return GREEDY if family(space).acts_by_mode else SAMPLED
 
 
