@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from oryx_marl.ope import estimators, intervals
+from oryx_marl.ope import estimators, evaluate, intervals
 from oryx_marl.ope.intervals import Estimate
 
 # Two episodes of two steps with two agents. Behaviour: each agent takes either of two actions with
@@ -87,3 +87,16 @@ def test_interval_of_a_mean_covers_it() -> None:
         assert found.high is not None
         hits += found.low <= 1.0 <= found.high
     assert 180 <= hits <= 199
+
+
+def test_weights_have_a_mean_of_one_only_if_the_behaviour_is_known() -> None:
+    """Half of the episodes took either action with 1/2; the policy takes the first with 0.9."""
+    taken = np.repeat([[0.9], [0.1]], 500, axis=0)
+    counts = intervals.bootstrap_counts(len(taken))
+    known = np.log(taken / 0.5)
+    np.testing.assert_allclose(estimators.mean_weight(known), 1.0)
+    assert evaluate._distrust(known, 500.0, counts) == ""
+    misjudged = np.log(taken / np.repeat([[0.3], [0.7]], 500, axis=0))
+    np.testing.assert_allclose(estimators.mean_weight(misjudged), (3.0 + 1 / 7) / 2)
+    assert "should have one of 1" in evaluate._distrust(misjudged, 500.0, counts)
+    assert "effective episodes" in evaluate._distrust(known, 3.0, counts)

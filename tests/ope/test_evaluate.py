@@ -107,7 +107,7 @@ def test_a_game_solved_from_random_logs_is_better_than_the_logs(tmp_path: Path) 
         **small,
     )
     assert run.trust is not None
-    assert run.trust.verdict.text == "better than the logs with 95%"
+    assert run.trust.verdict.text.startswith("better than the logs")
     assert run.trust.held_out == 30
     assert (run.folder / "trust.html").is_file()
     before = (run.folder / Trust.file).read_bytes()

@@ -34,8 +34,18 @@ def judge(value: Estimate, outside: float = 0.0, held_out: int = 50, **others: E
 def test_kinds(value: Estimate, kind: str) -> None:
     found = judge(value)
     assert found.kind == kind
-    assert found.text.startswith(verdict.WORDS[found.kind])
+    assert found.text.startswith(verdict.ALONE.get(found.kind, verdict.WORDS[found.kind]))
     assert "of the logs" in found.reasons[0]
+
+
+def test_what_nothing_else_confirms_is_not_called_sure() -> None:
+    value = Estimate(2.0, 1.6, 2.4, 0.15)
+    alone = judge(value, doubly=Estimate(None, refused="few"))
+    assert (alone.kind, alone.text) == ("better", "better than the logs, by the critics alone")
+    assert verdict.UNCONFIRMED in alone.reasons
+    sure = judge(value, doubly=Estimate(1.9, 1.5, 2.3, 0.2))
+    assert sure.text == "better than the logs with 95%"
+    assert verdict.UNCONFIRMED not in sure.reasons
 
 
 def test_support_comes_first() -> None:

@@ -46,7 +46,7 @@ def make_trust(value: Estimate, outside: float = 0.02) -> Trust:
 def test_the_page_has_the_verdict_and_loads_nothing() -> None:
     config = RunConfig("oryx", "depot/<first>", (0, 1), 100, {})
     page = trust_page.render(config, make_trust(Estimate(2.0, 1.6, 2.4, 0.15)))
-    assert "Better than the logs with 95%" in page
+    assert "Better than the logs, by the critics alone" in page
     assert "no number: the weights come down to 1.2 effective episodes" in page
     assert "episode 12, step 3" in page
     assert "2, absent" in page

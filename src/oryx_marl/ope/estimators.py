@@ -71,6 +71,14 @@ def effective_sample_size(log_ratios: Steps) -> Float[np.ndarray, "T"]:
     return weights.sum(axis=0) ** 2 / np.sum(weights**2, axis=0)
 
 
+def mean_weight(log_ratios: Steps, counts: Counts | None = None) -> Float[np.ndarray, "B"]:
+    """Mean over episodes of ρ_{0..T}, whose expectation is 1 wherever the behaviour policy is known
+    and takes, now and then, every action of the other."""
+    counts = _every_once(log_ratios, counts)
+    weights = np.exp(np.minimum(log_ratios.sum(axis=1), _LARGEST))
+    return counts @ weights / counts.sum(axis=1)
+
+
 _LARGEST = 700.0
 """Logarithm beyond which a float64 overflows."""
 

@@ -189,13 +189,9 @@ def _by_ratios(
     q = table(fitted.q_logged[..., 0].mean(axis=0))[counted]
     values = table(fitted.values[..., 0].mean(axis=0))[counted]
     ess = float(estimators.effective_sample_size(ratios).min())
-    if ess < LEAST_ESS or len(ratios) < FEWEST:
-        why = (
-            f"the weights come down to {ess:.1f} effective episodes of {len(ratios)}, and at least "
-            f"{LEAST_ESS:.0f} are needed"
-        )
-        return {name: Estimate(None, refused=why) for name in ("wdr", "wpdis", "pdis")}, ess
     counts = intervals.bootstrap_counts(len(ratios), subject.settings.seed)
+    if why := _distrust(ratios, ess, counts):
+        return {name: Estimate(None, refused=why) for name in ("wdr", "wpdis", "pdis")}, ess
     doubly = partial(estimators.weighted_doubly_robust, ratios, rewards, q, values)
     found = {"wdr": doubly}
     found["wpdis"] = partial(estimators.weighted_pdis, ratios, rewards)
@@ -204,6 +200,28 @@ def _by_ratios(
         name: intervals.from_resamples(float(form()[0]), form(counts=counts))
         for name, form in found.items()
     }, ess
+
+
+def _distrust(
+    ratios: Float[np.ndarray, "E T"], ess: float, counts: Float[np.ndarray, "B E"]
+) -> str:
+    """Why importance sampling says nothing, if it does not."""
+    if ess < LEAST_ESS or len(ratios) < FEWEST:
+        return (
+            f"the weights come down to {ess:.1f} effective episodes of {len(ratios)}, and at least "
+            f"{LEAST_ESS:.0f} are needed"
+        )
+    means = estimators.mean_weight(ratios, counts)
+    total = intervals.from_resamples(float(estimators.mean_weight(ratios)[0]), means)
+    assert total.low is not None
+    assert total.high is not None
+    if total.low <= 1 <= total.high:
+        return ""
+    return (
+        f"the weights of episodes have a mean of {total.value:.2g} [{total.low:.2g}, "
+        f"{total.high:.2g}], and should have one of 1: either the clones misjudge the logged "
+        "behaviour, or the policy does what was never logged"
+    )
 
 
 def conclude(

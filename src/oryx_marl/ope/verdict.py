@@ -15,6 +15,8 @@ WORDS: dict[Kind, str] = {
     "worse": "worse than the logs with 95%",
     "unknown": "cannot tell",
 }
+ALONE = {kind: f"{kind} than the logs, by the critics alone" for kind in ("better", "worse")}
+"""The same where no other estimate confirms it: critics were too high on logs with memory."""
 MOST_OUTSIDE = 0.1
 """Share of the policy's decisions that may be outside of the logs."""
 MOST_STEPS_OUTSIDE = 0.3
@@ -24,6 +26,10 @@ NEGLIGIBLE = 0.3
 NEGLIGIBLE_SHARE = 0.03
 """The same as a share of the logged return, whose spread may be 0."""
 FEW_EPISODES = 20
+UNCONFIRMED = (
+    "only the critics say so: they judge in logged situations, and have been far too sure of "
+    "policies that go astray in situations of their own; try it on a small, safe share first"
+)
 
 
 @dataclass(frozen=True)
@@ -90,6 +96,9 @@ def judge(
     elif within or abs(gap) <= 1e-9:
         kind = "same"
     text = WORDS[kind] if kind != "unknown" else f"{WORDS[kind]}: the interval is too wide"
+    if kind in ALONE and not any(each.value is not None for each in others.values()):
+        text = ALONE[kind]
+        notes = [UNCONFIRMED, *notes]
     return Verdict(kind, text, [told, *notes], difference)
 
 
