@@ -176,12 +176,15 @@ def summarise(record: dict) -> Iterator[tuple[str, dict[str, float]]]:
             continue
         values = np.array([_value(found[number], name) for number in known], np.float64)
         inside = [_covers(found[number], name) for number in known]
+        ranked = {}
+        if np.ptp(values) > 0 and np.ptp(truth[known]) > 0:  # else there are no ranks
+            ranked = {"rank": float(stats.spearmanr(values, truth[known]).statistic)}
         yield (
             name,
             {
                 "known": len(known),
                 "error": float(np.abs(values - truth[known]).mean() / spread),
-                "rank": float(stats.spearmanr(values, truth[known]).statistic),
+                **ranked,
                 "regret": float((truth.max() - truth[known][values.argmax()]) / spread),
                 "coverage": float(np.mean(inside)),
             },

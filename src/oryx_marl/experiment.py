@@ -72,7 +72,7 @@ class EvaluationSettings:
     Unset: sampled and greedy, of continuous actions greedy (the mode) and sampled."""
     trust: bool = True
     """Where no environment is known, estimate at the end what the policy is worth from the logs
-    alone, as `oryx trust` does; not after trainings of less than 200 updates."""
+    alone, as `oryx trust` does; not after trainings of less than 5,000 updates."""
 
     def __post_init__(self) -> None:
         for name in ("episodes", "episodes_while_training"):
@@ -191,7 +191,7 @@ def _run(
     if parts is not None and parts.validation is not None:
         outcomes.append(HeldOutLikelihood(parts))
     if isinstance(experiment.learn_from, Dataset) and scores is None and _can_trust(experiment):
-        settings = OpeSettings().within(experiment.train.updates)
+        settings = OpeSettings()
         logged = experiment.learn_from
         dataset = prepared.clean(logged, experiment.drop_invalid)
         outcomes.append(TrustOutcome(dataset, logged.fingerprint(), settings, on_trust))
@@ -379,9 +379,9 @@ def _plugins() -> list[str]:
     return [str(path) for path in registry.files()]
 
 
-SHORTEST_TRAINING = 200
-"""Updates below which a policy is not evaluated by logs alone unless someone asks for it: compiling
-would take longer than the training."""
+SHORTEST_TRAINING = 5_000
+"""Updates below which a policy is not evaluated by logs alone unless someone asks for it: that
+takes about as long as so many, and verdicts of critics and clones with fewer were wrong."""
 TOLD = ("seeds", "updates")
 """Fields of the training's settings that config.json has in a place of their own."""
 

@@ -18,7 +18,7 @@ from oryx_marl.ope.run import Evaluator
 from oryx_marl.ope.settings import OpeSettings
 from oryx_marl.parallel import compilation
 from oryx_marl.progress import Stages, stages_bar
-from oryx_marl.report import trust_page
+from oryx_marl.report import page, trust_page
 from oryx_marl.resuming import Begun
 from oryx_marl.runs.folder import Run
 from oryx_marl.training import streamed
@@ -50,6 +50,8 @@ def trust_all(
                 evaluators[key] = Evaluator(clean, settings, report, key[0])
             found.append(evaluators[key].evaluate(each.run, act, which))
             trust_page.write(each.run.folder)
+            if (each.run.folder / page.FILE).is_file():
+                page.write(each.run.folder)  # it shows the estimate too
     return found
 
 

@@ -214,7 +214,7 @@ def test_replay_is_read_as_it_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("likelihood", "accuracy", "begins"),
     [
-        (-2.0, 0.9, "over-confident or untrained: its log-likelihood is below"),
+        (-2.0, 0.9, "less likely to repeat the logs than the marginal-action baseline"),
         (-1.0, 0.1, None),
         (None, 0.1, "no better than the marginal-action baseline"),
         (None, 0.9, None),

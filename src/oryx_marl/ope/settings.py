@@ -1,6 +1,6 @@
 """Settings of off-policy evaluation."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from oryx_marl.errors import OryxError
 
@@ -48,12 +48,3 @@ class OpeSettings:
                 raise OryxError(f"{name} must be between 0 and 1, got {getattr(self, name)}")
         if not self.learning_rate > 0:
             raise OryxError(f"learning_rate must be positive, got {self.learning_rate}")
-
-    def within(self, updates: int) -> "OpeSettings":
-        """The same for a policy of so many updates: its evaluation is no longer than its training.
-
-        An update of a critic costs about half of one of the policy, one of a clone about as much.
-        """
-        critic = min(self.critic_updates, max(updates // self.critics, 10))
-        clone = min(self.clone_updates, max(updates // (2 * self.folds), 10))
-        return replace(self, critic_updates=critic, clone_updates=clone)

@@ -27,12 +27,14 @@ from oryx_marl.runs.sealed import to_floats
 
 COPY = '<button type="button" id="copy" aria-describedby="command">Copy</button>'
 SCRIPTS = ("viewer.js", "copy.js")
+FILE = "report.html"
+"""The page, in the folder of a run."""
 
 
 def write(run: Path, out: Path | None = None) -> Path:
     """The page of the run in a folder, written to `report.html` there or to `out`."""
     page = render(read(run))
-    return document.write(page, run / "report.html" if out is None else out)
+    return document.write(page, run / FILE if out is None else out)
 
 
 def render(run: RunContents) -> str:

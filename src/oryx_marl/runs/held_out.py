@@ -7,7 +7,7 @@ from oryx_marl import renamed
 from oryx_marl.runs.documents import Score
 from oryx_marl.runs.sealed import Document, require_object, rest_of
 
-LOOK_AT_DATA = "see whether the observations are those that the actions were taken on"
+ELSE = "if it is to be a clone, see whether the observations are those that actions were taken on"
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,15 @@ class HeldOut(Document):
             if self.log_likelihood.mean >= self.baseline["log_likelihood"]:
                 return None
             return (
-                "over-confident or untrained: its log-likelihood is below the marginal-action "
-                "baseline's. If it fell while training, use more data or fewer updates; if it "
-                f"still rises, train longer; else {LOOK_AT_DATA}"
+                "less likely to repeat the logs than the marginal-action baseline: that is so of "
+                "policies that are over-confident or untrained, and of those that improve on the "
+                f"logs, which only an estimate of the return tells apart (`oryx trust`); {ELSE}"
             )
         if self.action_accuracy.mean > self.baseline["action_accuracy"]:
             return None
         return (
-            "no better than the marginal-action baseline: if the loss still falls, train longer; "
-            f"else {LOOK_AT_DATA}"
+            "no better than the marginal-action baseline at repeating the logs; a policy that "
+            f"improves on them need not be (`oryx trust` estimates its return); {ELSE}"
         )
 
     @classmethod
