@@ -9,7 +9,7 @@ import pytest
 from oryx_marl import experiment
 from oryx_marl.algorithms import bc
 from oryx_marl.data import dataset as datasets
-from oryx_marl.data import sampler
+from oryx_marl.data import prepared, sampler
 from oryx_marl.data.subsample import whole_episodes
 from oryx_marl.data.vault import read, write
 from oryx_marl.errors import OryxError
@@ -43,7 +43,7 @@ def test_nothing_is_done_twice_at_the_start_of_a_run(
     monkeypatch.setattr(bc, "make", counted("make", bc.make))
     check = counted("check", sampler.check_length)
     monkeypatch.setattr(sampler, "check_length", check)
-    monkeypatch.setattr(experiment, "check_length", check)
+    monkeypatch.setattr(prepared, "check_length", check)
     settings = replace(SCORES, hold_out=hold_out)
     result = experiment.run(
         Experiment("bc", CONFIG, read(stored), tmp_path / "run", TRAIN, settings)
