@@ -306,6 +306,11 @@ def test_without_an_environment_what_was_predicted_heads_the_page(tmp_path: Path
     )
     text = page.write(folder).read_text(encoding="utf-8")
     assert "The policy is no better than the marginal-action baseline" in text
+    assert "trust.json" not in text
+    (folder / "trust.json").write_text('{"verdict": "worse"}')
+    text = page.write(folder).read_text(encoding="utf-8")
+    assert "trust.json of this run cannot be read" in text
+    (folder / "trust.json").unlink()
     put(folder, "held_out.json", {**predicted, "action_accuracy": None})
     with pytest.raises(OryxError, match=r"held_out\.json is damaged"):
         page.write(folder)

@@ -71,6 +71,9 @@ def _find_accuracy(run: RunContents) -> tuple[str, Score, str]:
         f"{told}It is no measure of "
         f"success: the data come from no environment we know{_over(seeds, score)}."
     )
+    lost = run.notes.get(Trust.file, "")
+    if lost and not lost.startswith("This run has no"):  # it was there, and is damaged
+        explained += f" {lost}: estimate the return again with `oryx trust`."
     return glossary.name("action_accuracy"), score, explained
 
 
