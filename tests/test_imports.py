@@ -25,6 +25,7 @@ ROOMS = [
     "rollout",
     "eval",
     "runs",
+    "loggers",
     "training",
     "ope",
     "outcomes",

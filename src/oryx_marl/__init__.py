@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from oryx_marl.envs import to_pettingzoo
     from oryx_marl.errors import OryxError
     from oryx_marl.experiment import EvaluationSettings
+    from oryx_marl.loggers.base import Callback
     from oryx_marl.ope.document import Trust
     from oryx_marl.ope.settings import OpeSettings
     from oryx_marl.policy.player import Player
@@ -44,6 +45,7 @@ __version__ = "0.2.0.dev0"
 
 __all__ = [
     "ActionSpace",
+    "Callback",
     "Dataset",
     "Evaluated",
     "EvaluationSettings",
@@ -70,6 +72,7 @@ __all__ = [
 
 _ELSEWHERE = {
     "ActionSpace": "types",
+    "Callback": "loggers.base",
     "Dataset": "data.dataset",
     "EvaluationSettings": "experiment",
     "OpeSettings": "ope.settings",

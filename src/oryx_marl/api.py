@@ -26,6 +26,7 @@ from oryx_marl.errors import OryxError, OryxWarning, StoppedError
 from oryx_marl.eval import metrics
 from oryx_marl.eval.evaluator import Evaluator
 from oryx_marl.experiment import EvaluationSettings, Experiment, Named
+from oryx_marl.loggers.base import Callback
 from oryx_marl.ope.document import Trust
 from oryx_marl.ope.settings import OpeSettings
 from oryx_marl.outcomes.scores import STREAMS
@@ -183,6 +184,8 @@ def train(
     evaluation: EvaluationSettings | None = None,
     drop_invalid: bool = False,
     stream: bool = False,
+    log: Sequence[str] | None = None,
+    callbacks: Sequence[Callback] = (),
     progress: bool = True,
     **settings: Any,
 ) -> TrainedRun:
@@ -200,6 +203,8 @@ def train(
         drop_invalid: train on data with invalid rows, without those rows.
         stream: leave the dataset of a name or folder on disk; one that is too large for memory
             stays there anyway.
+        log: where to pass metrics on to as they are written: "tensorboard", "wandb", "csv".
+        callbacks: objects that are told of the training's events; see `Callback`.
         progress: show a progress bar.
         settings: of the algorithm (`learning_rate=1e-3`, `width=128`), or of the training
             (`log_every=50`).
@@ -222,11 +227,13 @@ def train(
     work = Experiment(
         algorithm, config, learn_from, folder, schedule, chosen, drop_invalid, named=named
     )
+    work = replace(work, log=tuple(log or ()))
     if begun is not None:
         work = resuming.complete(begun, work, evaluation, env)
+        work = work if log is not None else replace(work, log=begun.log)
     elif env is not None:
         work = replace(work, env=as_env(env, fits=learn_from.spec))
-    return run_experiment(work, resume, Console(stderr=True, quiet=not progress))
+    return run_experiment(work, resume, Console(stderr=True, quiet=not progress), callbacks)
 
 
 def resume(
@@ -238,6 +245,8 @@ def resume(
     env: Any = None,
     evaluation: EvaluationSettings | None = None,
     continue_on_divergence: bool | None = None,
+    log: Sequence[str] | None = None,
+    callbacks: Sequence[Callback] = (),
     progress: bool = True,
 ) -> TrainedRun:
     """Continues a run with the settings it has, like `oryx train --resume RUN`.
@@ -251,6 +260,8 @@ def resume(
             a run says so.
         evaluation: how many episodes; the share that is held out stays as it is.
         continue_on_divergence: when a seed diverges, train the others on.
+        log: loggers, if not those that it was begun with; see `train`.
+        callbacks: objects that are told of the training's events; see `Callback`.
         progress: show a progress bar.
     """
     begun = resuming.read(_folder(run))
@@ -263,11 +274,14 @@ def resume(
             env=env,
             evaluation=evaluation,
             continue_on_divergence=continue_on_divergence,
+            log=log,
         )
-        return run_experiment(work, True, Console(stderr=True, quiet=not progress))
+        return run_experiment(work, True, Console(stderr=True, quiet=not progress), callbacks)
 
 
-def run_experiment(work: Experiment, resume: bool, console: Console) -> TrainedRun:
+def run_experiment(
+    work: Experiment, resume: bool, console: Console, callbacks: Sequence[Callback] = ()
+) -> TrainedRun:
     """Runs an experiment with a progress bar and writes its page."""
     compilation.use_cache()
     watch: AbstractContextManager[Report]
@@ -278,7 +292,14 @@ def run_experiment(work: Experiment, resume: bool, console: Console) -> TrainedR
         try:
             unpacked = now_and_then("unpacking to train from disk", "steps", console)
             trusted = trusting.tell_stages(console)
-            result = experiment.run(work, resume, report, on_unpack=unpacked, on_trust=trusted)
+            result = experiment.run(
+                work,
+                resume,
+                report,
+                on_unpack=unpacked,
+                on_trust=trusted,
+                callbacks=callbacks,
+            )
         except StoppedError as stop:
             how = f"continue with `oryx train --resume {work.out}`, or oryx_marl.resume in Python"
             raise StoppedError(stop.what, how) from stop

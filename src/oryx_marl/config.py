@@ -18,6 +18,15 @@ def to_dict(config: Any) -> dict[str, Any]:
     return dataclasses.asdict(config)
 
 
+def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Plain values without nesting: those of an inner config are called `outer/inner`."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        inner = isinstance(value, Mapping)
+        found |= flatten(value, f"{prefix}{name}/") if inner else {f"{prefix}{name}": value}
+    return found
+
+
 def coerce(config: Any, name: str, value: Any) -> Any:
     """A value for a setting of a config, checked against its type; 1e3 is a whole number too."""
     return _coerce(typing.get_type_hints(type(config))[name], name, value)

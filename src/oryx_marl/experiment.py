@@ -1,6 +1,6 @@
 """One run from data, or from an environment, to its outcomes; nothing but orchestration."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +26,8 @@ from oryx_marl.envs import base
 from oryx_marl.envs.base import Env, HostEnv, is_host
 from oryx_marl.errors import OryxError
 from oryx_marl.eval.evaluator import Evaluator
+from oryx_marl.loggers.base import Callback, Callbacks
+from oryx_marl.loggers.base import make as make_loggers
 from oryx_marl.ope.document import Trust
 from oryx_marl.ope.evaluate import FEWEST
 from oryx_marl.ope.settings import OpeSettings
@@ -121,6 +123,8 @@ class Experiment:
     env: Env | HostEnv | None = None
     """Where the policy is scored; None: in the environment that the data come from, if known."""
     named: Named = Named()
+    log: tuple[str, ...] = ()
+    """Loggers that the training's metrics are passed on to, by name."""
 
     @property
     def task(self) -> str:
@@ -159,6 +163,7 @@ def run(
     record: Record | None = None,
     on_unpack: prepared.Report = lambda *_: None,
     on_trust: TrustProgress = lambda *_: None,
+    callbacks: Sequence[Callback] = (),
 ) -> Result:
     """Trains, and finds out what there is to be known of the weights.
 
@@ -166,14 +171,20 @@ def run(
     parallel/devices.py says. `on_unpack(rows, of)` is told how far data that stay on disk are
     prepared.
     """
+    told = [*make_loggers(experiment.log), *callbacks]  # before work: a package may be missing
     experiment = replace(experiment, config=_complete(experiment))
     algorithm = make_algorithm(experiment.algorithm, experiment.config, experiment.learn_from.spec)
     _require_fit(experiment, algorithm)
     seeds = experiment.train.seeds
     with devices.spread(algorithm, seeds), devices.own_folder(experiment.out) as folder:
         parts = _split(experiment, algorithm, on_unpack)
-        run = Run(folder)
-        return _run(experiment, algorithm, parts, run, resume, on_progress, record, on_trust)
+        run, events = Run(folder), Callbacks(told if jax.process_index() == 0 else ())
+        try:
+            return _run(
+                experiment, algorithm, parts, run, resume, on_progress, record, on_trust, events
+            )
+        finally:
+            events.close()
 
 
 def _run(
@@ -185,6 +196,7 @@ def _run(
     on_progress: Progress,
     record: Record | None,
     on_trust: TrustProgress,
+    events: Callbacks,
 ) -> Result:
     scores = _scores(experiment, algorithm)  # before a folder is made: it may be refused
     outcomes: list[Outcome] = [] if scores is None else [scores]
@@ -198,9 +210,13 @@ def _run(
     evaluate = None if scores is None else scores.while_training
     with run.lock():
         source = _prepare(experiment, algorithm, run, resume, record, parts)
-        state = loop.train(algorithm, source, experiment.train, run, evaluate, resume, on_progress)
+        state = loop.train(
+            algorithm, source, experiment.train, run, evaluate, resume, on_progress, events
+        )
         trained = _keep_policies(experiment, algorithm, state, run)
-        return _find_all(outcomes, trained)
+        found = _find_all(outcomes, trained)
+        events.on_end(found.summary)
+        return found
 
 
 def _find_all(outcomes: list[Outcome], trained: Trained) -> Result:
@@ -362,6 +378,7 @@ def describe(experiment: Experiment, algorithm: Algorithm) -> RunConfig:
             "evaluation": configs.to_dict(experiment.evaluation),
             "environment": None if experiment.env is None else experiment.env.name,
             "drop_invalid": experiment.drop_invalid,
+            "log": list(experiment.log),
             "named": {**configs.to_dict(experiment.named), "plugins": _plugins()},
             "jax": jax.__version__,
             "devices": jax.device_count(),

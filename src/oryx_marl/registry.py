@@ -45,6 +45,7 @@ SINGULAR = {
     "recipes": "family of recipes",
     "data.sources": "kind of source",
     "bench.suites": "suite",
+    "loggers": "logger",
 }
 """What one of a room is called."""
 LOAD_FIRST = (

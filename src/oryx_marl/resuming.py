@@ -4,6 +4,7 @@ Code is never imported because a run says so: environments and algorithms that a
 package must be given again.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -71,6 +72,11 @@ class Begun:
         """Whether its data stay on disk."""
         return bool(self.config.rest.get("streamed", False))
 
+    @property
+    def log(self) -> tuple[str, ...]:
+        """The loggers that it was begun with."""
+        return tuple(self.config.rest.get("log", ()))
+
     @cached_property
     def named(self) -> Named:
         """What the user has named, and how."""
@@ -95,6 +101,7 @@ def make_experiment(
     env: Any = None,
     evaluation: EvaluationSettings | None = None,
     continue_on_divergence: bool | None = None,
+    log: Sequence[str] | None = None,
 ) -> Experiment:
     """What the run does next; see `oryx_marl.resume`."""
     settings = begun.settings  # refuses what is unknown before data are read
@@ -113,6 +120,7 @@ def make_experiment(
         begun.drop_invalid,
         find_env(begun, env),
         named,
+        begun.log if log is None else tuple(log),
     )
 
 

@@ -42,6 +42,8 @@ class Resume:
     """Episodes recorded for the page's replay."""
     continue_on_divergence: Annotated[bool | None, AS_BEFORE] = None
     """When a seed diverges, train the others on; it stays as at the last checkpoint."""
+    log: Annotated[train.LogTo | None, AS_BEFORE] = None
+    """Pass metrics and scores on as they are written, to one or several: TensorBoard, W&B, CSV."""
 
     def run(self) -> None:
         begun = resuming.read(self.run_folder)
@@ -54,6 +56,7 @@ class Resume:
                 env=self.env,
                 evaluation=self._evaluation(begun),
                 continue_on_divergence=self.continue_on_divergence,
+                log=self.log,
             )
             train.show(api.run_experiment(work, True, errors))
 

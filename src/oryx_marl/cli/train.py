@@ -34,6 +34,7 @@ from oryx_marl.training.online import OnlineSettings
 
 ROOM = "algorithms"
 NOTHING = Named()
+LogTo = tuple[typing.Literal["tensorboard", "wandb", "csv"], ...]
 
 
 def show(run: TrainedRun) -> None:
@@ -111,6 +112,7 @@ class _Train:
             getattr(given, "drop_invalid", False),
             env,
             named,
+            given.log,
         )
         show(api.run_experiment(work, given.resume, errors))
 
@@ -136,6 +138,8 @@ class _TrainOffline(_Train):
     memory stay there anyway; the result is the same."""
     env: typing.Annotated[str | None, default_is("that of the data")] = None
     """Environment to score in: a name, or package.module:make."""
+    log: LogTo = ()
+    """Pass metrics and scores on as they are written, to one or several: TensorBoard, W&B, CSV."""
 
     def find_out(self) -> Path:
         """The run's folder."""
@@ -199,6 +203,8 @@ class _TrainOnline(_Train):
     resume: bool = False
     """Continue a run that was stopped or killed, exactly as if it had not been
     interrupted."""
+    log: LogTo = ()
+    """Pass metrics and scores on as they are written, to one or several: TensorBoard, W&B, CSV."""
 
     def __post_init__(self) -> None:
         base.find(self.env)  # refuses an unknown name before any work
@@ -246,6 +252,7 @@ def continue_command(name: str, begun: Begun) -> Any:
         "train": begun.schedule,
         "evaluation": begun.evaluation,
         "out": begun.run.folder,
+        "log": begun.log,
         "resume": True,
     }
     if before.online:

@@ -70,8 +70,8 @@ def _check_rest(rest: dict[str, Any]) -> dict[str, Any]:
     """Those of the further settings of a run that others take for granted."""
     evaluation, named = (require_object(rest.get(name) or {}) for name in ("evaluation", "named"))
     by_name(evaluation.get("act") or SAMPLED)
-    plugins = named.get("plugins", [])
-    words = [named.get("data"), named.get("env"), rest.get("environment"), *plugins]
+    plugins, log = named.get("plugins", []), rest.get("log", [])
+    words = [named.get("data"), named.get("env"), rest.get("environment"), *plugins, *log]
     if odd := [word for word in words if not isinstance(word, str | None)]:
         raise ValueError(f"{odd[0]!r} is no name")
     return rest

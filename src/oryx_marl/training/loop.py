@@ -20,6 +20,7 @@ from jaxtyping import Bool, Int
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.errors import OryxError, StoppedError
 from oryx_marl.eval.metrics import evaluation_row
+from oryx_marl.loggers.base import NOBODY, Callbacks
 from oryx_marl.ops.masked import pick
 from oryx_marl.parallel import devices
 from oryx_marl.parallel.seeds import over_seeds
@@ -148,15 +149,18 @@ def train(
     evaluate: Evaluate | None = None,
     resume: bool = False,
     on_progress: Callable[[int, dict[str, np.ndarray]], None] = lambda update, metrics: None,
+    callbacks: Callbacks = NOBODY,
 ) -> TrainState:
     """Trains all seeds to `settings.updates`, from the newest checkpoint if `resume`."""
     state, update, elapsed, lost = _start(algorithm, source, settings, run, resume)
+    callbacks.on_begin(run, update)
     keys = make_keys(settings.seed_numbers)
     began = time.monotonic() - elapsed
 
     def save() -> None:
         extra = {"elapsed": time.monotonic() - began, "lost": lost.tolist()}
         run.save_checkpoint(checkpoint.Checkpoint(update, devices.fetch(state), extra))
+        callbacks.on_checkpoint(update)
 
     with _catch_interrupt() as interrupted:
         if not devices.from_first(resume and run.newest_update() is not None):
@@ -175,15 +179,17 @@ def train(
                 run.write(_by_seed(lost, settings))
             update += size
             values = {name: _or_none(array, lost >= 0) for name, array in metrics.items()}
-            seconds = round(time.monotonic() - began, 3)
-            run.append(MetricRow(update, seconds, values))
+            row = MetricRow(update, round(time.monotonic() - began, 3), values)
+            run.append(row)
+            callbacks.on_log(row)
             on_progress(update, {name: array[lost < 0] for name, array in metrics.items()})
             finished = update == settings.updates
             every = settings.evaluate_every or settings.updates
             if evaluate is not None and (finished or update % every == 0):
                 weights = algorithm.weights(state.learners)
                 elapsed = time.monotonic() - began
-                state = _evaluate(evaluate, weights, state, update, elapsed, run)
+                state, scores = _evaluate(evaluate, weights, state, update, elapsed, run)
+                callbacks.on_evaluation(scores)
             stopped = devices.anywhere(interrupted())
             if finished or update % settings.checkpoint_every == 0 or stopped:
                 save()
@@ -273,14 +279,15 @@ def _or_none(values: np.ndarray, is_lost: np.ndarray) -> list[float | None]:
 
 def _evaluate(
     evaluate: Evaluate, weights: Any, state: TrainState, update: int, elapsed: float, run: Run
-) -> TrainState:
+) -> tuple[TrainState, Evaluation]:
     """Scores the current weights, logs the scores and remembers each seed's best weights."""
     found = evaluate(weights, update)
-    run.append(Evaluation.from_json(evaluation_row(update, elapsed, found)))
+    row = Evaluation.from_json(evaluation_row(update, elapsed, found))
+    run.append(row)
     scores = jnp.asarray(found["return"].mean(axis=1), jnp.float32)
     better = scores >= state.best_return  # of equals, the one that has learned longer
     best = pick(better, weights, state.best)
-    return state._replace(best=best, best_return=jnp.maximum(scores, state.best_return))
+    return state._replace(best=best, best_return=jnp.maximum(scores, state.best_return)), row
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""What is told of a training while it goes on: callbacks, and loggers for dashboards."""
