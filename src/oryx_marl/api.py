@@ -223,14 +223,12 @@ def train(
         if isinstance(data, str | Path) and not isinstance(learn_from, View):
             learn_from = envs.resize(learn_from, str(data), made.batch_size)
     chosen = evaluation or EvaluationSettings()
-    named = Named(_text(data), _text(env))
+    about: Any = {"named": Named(_text(data), _text(env)), "log": tuple(log or ())}
     work = Experiment(
-        algorithm, config, learn_from, folder, schedule, chosen, drop_invalid, named=named
+        algorithm, config, learn_from, folder, schedule, chosen, drop_invalid, **about
     )
-    work = replace(work, log=tuple(log or ()))
     if begun is not None:
         work = resuming.complete(begun, work, evaluation, env)
-        work = work if log is not None else replace(work, log=begun.log)
     elif env is not None:
         work = replace(work, env=as_env(env, fits=learn_from.spec))
     return run_experiment(work, resume, Console(stderr=True, quiet=not progress), callbacks)

@@ -134,6 +134,7 @@ def complete(
         drop_invalid=work.drop_invalid or begun.drop_invalid,
         env=find_env(begun, env),
         named=replace(work.named, env=work.named.env or begun.named.env),
+        log=work.log or begun.log,
     )
 
 
