@@ -26,6 +26,7 @@ from oryx_marl.policy import artifact
 from oryx_marl.policy.artifact import PolicyArtifact
 from oryx_marl.policy.contract import Contract, describe_actions, make_contract
 from oryx_marl.policy.onnx.lower import lower
+from oryx_marl.policy.onnx.model import to_model
 from oryx_marl.policy.stablehlo import to_stablehlo
 from oryx_marl.types import ActionSpace, Spec
 
@@ -60,7 +61,7 @@ def load_stablehlo(contract: Contract) -> Run:
 
 
 def load_onnx(contract: Contract) -> Run:
-    model = lower(contract.jaxpr, contract.inputs, contract.outputs, contract.batch)
+    model = to_model(lower(contract.jaxpr, contract.inputs, contract.outputs, contract.batch))
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(model.SerializeToString(), options)

@@ -12,6 +12,7 @@ from jax import export, lax
 
 from oryx_marl.errors import OryxError
 from oryx_marl.policy.onnx.lower import HANDLERS, lower
+from oryx_marl.policy.onnx.model import to_model
 
 B, N = 3, 4
 RNG = np.random.default_rng(0)
@@ -31,7 +32,7 @@ def compare(function: Function, *arrays: np.ndarray, exact: bool = False) -> Non
     jaxpr, shape = jax.make_jaxpr(function, return_shape=True)(*kinds)
     inputs = {f"x{number}": each for number, each in enumerate(kinds)}
     outputs = {f"y{number}": each for number, each in enumerate(jax.tree.leaves(shape))}
-    model = lower(jaxpr, inputs, outputs, batch)
+    model = to_model(lower(jaxpr, inputs, outputs, batch))
     session = onnxruntime.InferenceSession(model.SerializeToString())
     found = session.run(None, dict(zip(inputs, arrays, strict=True)))
     known = jax.tree.leaves(jax.jit(function)(*arrays))
@@ -183,7 +184,7 @@ def test_what_depends_on_constants_alone_is_computed_once() -> None:
     (batch,) = export.symbolic_shape("batch")
     kind = jax.ShapeDtypeStruct((batch, 5), jnp.float32)
     jaxpr = jax.make_jaxpr(lambda x: x @ jnp.tanh(jnp.asarray(W) @ W.T))(kind)
-    model = lower(jaxpr, {"x": kind}, {"y": kind}, batch)
+    model = to_model(lower(jaxpr, {"x": kind}, {"y": kind}, batch))
     assert [node.op_type for node in model.graph.node] == ["MatMul", "Identity"]
 
 

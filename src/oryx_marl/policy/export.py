@@ -42,9 +42,10 @@ class Exported(NamedTuple):
 
 
 def _to_onnx(contract: Contract) -> Exported:
-    from oryx_marl.policy.onnx.lower import IR_VERSION, OPSET, lower, onnx
+    from oryx_marl.policy.onnx.lower import lower
+    from oryx_marl.policy.onnx.model import IR_VERSION, OPSET, onnx, to_model
 
-    model = lower(contract.jaxpr, contract.inputs, contract.outputs, contract.batch)
+    model = to_model(lower(contract.jaxpr, contract.inputs, contract.outputs, contract.batch))
     versions = {"onnx": onnx.__version__, "opset": OPSET, "ir": IR_VERSION}
     return Exported(model.SerializeToString(deterministic=True), {}, versions)
 

@@ -1,23 +1,19 @@
-"""A graph under construction: its values, nodes and constants.
+"""A graph under construction: its values, nodes and constants, as plain data.
+
+Nodes are ONNX's operators, but nothing here needs the package: `model.py` writes ONNX's format, and
+the live page runs the same nodes.
 
 Broadcasting is lazy. A value keeps an axis of length 1 where JAX has already repeated it, since
 nodes that work entry by entry repeat it themselves; `Graph.fill` writes it out where it matters.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from oryx_marl.errors import OryxError
-from oryx_marl.installation import how_to_install
-
-try:
-    import onnx
-    from onnx import helper, numpy_helper
-except ImportError as error:
-    raise OryxError(f"export to ONNX needs the package onnx: {how_to_install('export')}") from error
 
 Size = Any
 """Length of an axis: an int, or a multiple of the batch's, as jax.export writes it."""
@@ -33,6 +29,29 @@ class Value:
     dtype: np.dtype
     name: str = ""
     array: np.ndarray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One operator of ONNX: names of what it reads and gives."""
+
+    op: str
+    inputs: list[str]
+    outputs: list[str]
+    attributes: dict[str, Any]
+    """Numbers, types, and the Body of a loop."""
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """A whole graph, or one round of a loop, which reads the values outside of it too."""
+
+    name: str
+    nodes: list[Node]
+    inputs: list[Value]
+    outputs: list[Value]
+    constants: dict[str, np.ndarray] = field(default_factory=dict)
+    """Of the outermost graph."""
 
 
 def constant(array: Any) -> Value:
@@ -63,11 +82,11 @@ class Graph:
     """Nodes in the order in which they run; a body of a loop sees the values of its parent."""
 
     def __init__(self, parent: "Graph | None" = None) -> None:
-        self.nodes: list[Any] = []
+        self.nodes: list[Node] = []
         self.root: Graph = self if parent is None else parent.root
         self._count = 0
         self._constants: dict[tuple, str] = {}
-        self.initializers: list[Any] = []
+        self.constants: dict[str, np.ndarray] = {}
         self._batch: tuple[Size, Value] | None = None
         self._reshaped: dict[str, Value] = {}
         """What a value was before it was reshaped."""
@@ -83,18 +102,18 @@ class Graph:
         """Appends a node with one output."""
         output = Value(tuple(shape), np.dtype(dtype), self.new_name(op))
         names = [self.name_of(value) for value in inputs]
-        self.nodes.append(helper.make_node(op, names, [output.name], **attributes))
+        self.nodes.append(Node(op, names, [output.name], attributes))
         return output
 
     def name_of(self, value: Value) -> str:
-        """Its name; what is known becomes an initializer of the outermost graph, once."""
+        """Its name; what is known becomes a constant of the outermost graph, once."""
         if value.array is None:
             return value.name
         array, root = np.ascontiguousarray(value.array).reshape(value.array.shape), self.root
         key = array.dtype.str, array.shape, array.tobytes()
         if key not in root._constants:
             name = self.new_name("constant")
-            root.initializers.append(numpy_helper.from_array(array, name))
+            root.constants[name] = array
             root._constants[key] = name
         return root._constants[key]
 
@@ -203,7 +222,7 @@ class Graph:
             return value
         if value.array is not None:
             return constant(value.array.astype(dtype))
-        return self.add("Cast", [value], value.shape, dtype, to=type_of(dtype))
+        return self.add("Cast", [value], value.shape, dtype, to=dtype)
 
     def where(self, mask: Value, this: Value, other: Value) -> Value:
         """`this` where the mask holds. Not all runtimes select among booleans, so those are
@@ -219,27 +238,15 @@ class Graph:
         return self.add("Or", [held, rest], shape, np.bool_)
 
 
-def type_of(dtype: Any) -> int:
-    """ONNX's number of a type."""
-    return int(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
-
-
-def describe(value: Value, name: str) -> Any:
-    """Name, type and shape of an input or output; the batch's axis is called `batch`."""
-    sizes = [int(size) if is_known((size,)) else "batch" for size in value.shape]
-    return helper.make_tensor_value_info(name, type_of(value.dtype), sizes)
-
-
-def is_read(nodes: Sequence[Any], outputs: Sequence[str]) -> tuple[list[Any], set[str]]:
+def is_read(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[list[Node], set[str]]:
     """The nodes that the outputs need, and all names that these read, those of bodies too."""
     read, kept = set(outputs), []
     for node in reversed(nodes):
-        if not read.intersection(node.output):
+        if not read.intersection(node.outputs):
             continue
         kept.append(node)
-        read.update(node.input)
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                body = attribute.g
-                read |= is_read(list(body.node), [each.name for each in body.output])[1]
+        read.update(node.inputs)
+        for value in node.attributes.values():
+            if isinstance(value, Body):
+                read |= is_read(value.nodes, [each.name for each in value.outputs])[1]
     return kept[::-1], read

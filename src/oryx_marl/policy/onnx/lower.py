@@ -1,4 +1,4 @@
-"""From a JAX function to an ONNX model: its jaxpr, primitive by primitive.
+"""From a JAX function to a graph of ONNX's operators: its jaxpr, primitive by primitive.
 
 What depends on weights alone is computed here, once. Loops over agents become nodes `Scan`, whose
 body is written once however many agents there are.
@@ -10,24 +10,10 @@ from typing import Any
 import numpy as np
 from jax.interpreters.partial_eval import dce_jaxpr
 
-import oryx_marl
 from oryx_marl.errors import OryxError
 from oryx_marl.policy.onnx import arrays, elementwise, indexing
-from oryx_marl.policy.onnx.graph import (
-    Graph,
-    Size,
-    Value,
-    constant,
-    describe,
-    helper,
-    is_known,
-    is_read,
-    onnx,
-)
+from oryx_marl.policy.onnx.graph import Body, Graph, Node, Size, Value, constant, is_known, is_read
 
-OPSET = 18
-IR_VERSION = 8
-"""Those of ONNX 1.13 (2022): what runtimes of several years know."""
 HANDLERS = elementwise.HANDLERS | arrays.HANDLERS | indexing.HANDLERS
 INSIDE = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 """Parameters in which calls of functions have what they call."""
@@ -36,8 +22,8 @@ LAZY = ("broadcast_in_dim", "iota")
 """Primitives whose constants stay small if they are not computed."""
 
 
-def lower(closed: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], batch: Size) -> Any:
-    """The ONNX model of a function, as `jax.make_jaxpr` has traced it.
+def lower(closed: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], batch: Size) -> Body:
+    """The graph of a function, as `jax.make_jaxpr` has traced it.
 
     Inputs and outputs are shapes and types by name; `batch` is the first axis of the first input.
 
@@ -50,27 +36,14 @@ def lower(closed: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], ba
     consts = [constant(np.asarray(each)) for each in closed.consts]
     arguments = [value for value, is_used in zip(given, used, strict=True) if is_used]
     found = walk(graph, jaxpr, consts, arguments)
-    pairs = zip(found, outputs.values(), strict=True)
-    filled = [graph.fill(value, each.shape) for value, each in pairs]
-    for value, name in zip(filled, outputs, strict=True):
-        graph.nodes.append(helper.make_node("Identity", [graph.name_of(value)], [name]))
+    told = []
+    for value, (name, each) in zip(found, outputs.items(), strict=True):
+        filled = graph.fill(value, each.shape)
+        graph.nodes.append(Node("Identity", [graph.name_of(filled)], [name], {}))
+        told.append(Value(filled.shape, filled.dtype, name))
     nodes, read = is_read(graph.nodes, list(outputs))
-    body = helper.make_graph(
-        nodes,
-        "policy",
-        [describe(value, value.name) for value in given],
-        [describe(value, name) for value, name in zip(filled, outputs, strict=True)],
-        [each for each in graph.initializers if each.name in read],
-    )
-    model = helper.make_model(
-        body,
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=IR_VERSION,
-        producer_name="oryx-marl",
-        producer_version=oryx_marl.__version__,
-    )
-    onnx.checker.check_model(model, full_check=True)
-    return model
+    known = {name: array for name, array in graph.constants.items() if name in read}
+    return Body("policy", nodes, given, told, known)
 
 
 def walk(
@@ -158,15 +131,9 @@ def _scan(graph: Graph, equation: Any, inputs: list[Value]) -> list[Value]:
     if params["reverse"]:
         counts = {"input": len(full) - carried, "output": len(outputs) - len(carry)}
         directions = {f"scan_{side}_directions": [1] * n for side, n in counts.items() if n}
-    node = helper.make_node(
-        "Scan",
-        [graph.name_of(value) for value in full[count:]],
-        [value.name for value in outputs],
-        body=body,
-        num_scan_inputs=len(full) - carried,
-        **directions,
-    )
-    graph.nodes.append(node)
+    names = [graph.name_of(value) for value in full[count:]]
+    about = {"body": body, "num_scan_inputs": len(full) - carried, **directions}
+    graph.nodes.append(Node("Scan", names, [value.name for value in outputs], about))
     return outputs
 
 
@@ -177,7 +144,7 @@ def _body(
     consts: list[Value],
     inputs: list[Value],
     num_carry: int,
-) -> Any:
+) -> Body:
     """The graph of one round."""
     inner = Graph(graph)
     own = [
@@ -192,9 +159,4 @@ def _body(
         # Outputs are values of the body, each once: neither an input nor one from outside.
         outputs.append(inner.add("Identity", [filled], filled.shape, filled.dtype))
     nodes, _ = is_read(inner.nodes, [value.name for value in outputs])
-    return helper.make_graph(
-        nodes,
-        inner.new_name("body"),
-        [describe(value, value.name) for value in own],
-        [describe(value, value.name) for value in outputs],
-    )
+    return Body(inner.new_name("body"), nodes, own, outputs)
