@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
@@ -20,6 +21,7 @@ from oryx_marl.types import Spec, Step
 
 State = Any
 """A pytree that only the environment that made it reads."""
+SCRIPTS = Path(__file__).parent / "live"
 
 
 @runtime_checkable
@@ -211,6 +213,16 @@ def find(name: str) -> tuple[str, dict[str, Any]]:
         if config is not None:
             return family, config
     raise UnknownNameError(f"there is no environment '{name}'; there is: {'; '.join(known)}")
+
+
+def find_script(spec: Spec) -> Path | None:
+    """The environment of a Spec in JavaScript, which pages play it in; None where there is none.
+
+    Its file is `live/<family>.js` here. It defines `Environment.make(config)`, which has the
+    environment's step, features, masks and picture, as those two files show.
+    """
+    known = {path.stem: path for path in SCRIPTS.glob("*.js")}
+    return known.get(spec.environment or "")
 
 
 def find_action_names(spec: Spec) -> list[str] | None:

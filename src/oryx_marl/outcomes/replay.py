@@ -6,10 +6,14 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int
 
-from oryx_marl.envs.base import Env, HostEnv, is_host, require_jax
+from oryx_marl.envs.base import Env, HostEnv, find_script, is_host, require_jax
 from oryx_marl.eval.evaluator import Evaluator
 from oryx_marl.outcomes._film import film_episodes
-from oryx_marl.runs.replay import Episode
+from oryx_marl.rollout.episodes import Trajectories
+from oryx_marl.runs.replay import Episode, Inputs
+
+MOST_NOISE = 2**20
+"""Numbers of noise that an episode is recorded with: 4 MB."""
 
 
 def make_replay(
@@ -37,9 +41,25 @@ def make_replay(
                     for t in range(length)
                 ),
                 rewards=tuple(rewards.tolist()),
+                inputs=_inputs(env, played, index, length),
             )
         )
     return found
+
+
+def _inputs(env: Env, played: Trajectories, index: int, length: int) -> Inputs | None:
+    """What an episode came of, where a page can play the environment."""
+    noise, space = played.noise, env.spec.action
+    if find_script(env.spec) is None or space.kind != "discrete":
+        return None
+    if length * env.spec.num_agents * space.size > MOST_NOISE:
+        return None
+    start = jax.tree.map(lambda x: x[0, index].tolist(), played.states)
+    return Inputs(
+        start._asdict(),
+        np.asarray(played.actions[:length, index], np.int32),
+        np.asarray(noise[:length, index], np.float32),
+    )
 
 
 def _make_on_host(

@@ -15,12 +15,13 @@ from oryx_marl.report import (
     document,
     glossary,
     interval,
+    live_page,
     numbers,
     replay,
     results,
 )
 from oryx_marl.report.document import absent, count, legend, pairs, section
-from oryx_marl.report.run import Curve, Metrics, RunContents, read
+from oryx_marl.report.run import LIVE, Curve, Metrics, RunContents, read
 from oryx_marl.runs.documents import DatasetCard, Score
 from oryx_marl.runs.replay import FILE as REPLAY
 from oryx_marl.runs.sealed import to_floats
@@ -52,6 +53,9 @@ def render(run: RunContents) -> str:
     ]
     body = f"{_headline(run)}\n{''.join(sections)}"
     script = "".join(document.package_file(name) for name in SCRIPTS)
+    if _plays_live(run):
+        assert run.spec is not None
+        script += live_page.script(run.spec)
     return document.render(title, body, script)
 
 
@@ -98,7 +102,21 @@ def _replay(run: RunContents) -> str:
         f"{seed} played after training, {_tell_acting(run)}: not chosen, so good and bad ones are "
         "as frequent as they come. Space plays and pauses, the arrow keys step."
     )
-    return section("Replay", text, replay.section(run.replay, agents))
+    if not _plays_live(run):
+        why = f'<p class="quiet">{escape(run.notes[LIVE])}.</p>' if LIVE in run.notes else ""
+        return section("Replay", text, why + replay.section(run.replay, agents))
+    assert run.live is not None
+    text += (
+        " The page runs the policy and the environment itself: it shows how likely each action "
+        "of an agent is, and you may act for an agent and see how the others react."
+    )
+    played = live_page.section(run.live, run.replay) + replay.section(run.replay, agents)
+    return section("Replay", text, played)
+
+
+def _plays_live(run: RunContents) -> bool:
+    """Whether the page runs the policy; its section is there only with a curve."""
+    return run.live is not None and run.curve is not None
 
 
 def _tell_acting(run: RunContents) -> str:

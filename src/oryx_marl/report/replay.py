@@ -41,6 +41,7 @@ def section(episodes: Sequence[Episode], agents: Sequence[str]) -> str:
         f'<option value="{speed}"{" selected" if speed == 1 else ""}>{speed}×</option>'
         for speed in SPEEDS
     )
+    data = [_episode(episode) for episode in episodes]
     crisp = " crisp" if width < 128 else ""
     return f"""
 <div id="viewer" class="viewer" role="group" aria-label="Replay of recorded episodes">
@@ -58,10 +59,10 @@ def section(episodes: Sequence[Episode], agents: Sequence[str]) -> str:
 <p id="reward" class="reward">&nbsp;</p>
 </div>
 <div class="buttons">
-<button type="button" id="back" aria-label="One step back">{_icon("back")}</button>
-<button type="button" id="play" class="main" aria-label="Play">{_icon("play")}{_icon("pause")}
+<button type="button" id="back" aria-label="One step back">{icon("back")}</button>
+<button type="button" id="play" class="main" aria-label="Play">{icon("play")}{icon("pause")}
 </button>
-<button type="button" id="forward" aria-label="One step forward">{_icon("forward")}</button>
+<button type="button" id="forward" aria-label="One step forward">{icon("forward")}</button>
 <input type="range" id="place" min="0" max="{len(first.frames) - 1}" value="0"
  aria-label="Step of the episode">
 </div>
@@ -69,7 +70,7 @@ def section(episodes: Sequence[Episode], agents: Sequence[str]) -> str:
 <noscript><p class="quiet">The replay needs JavaScript; everything else on this page does not.</p>
 </noscript>
 </div>
-<script type="application/json" id="replay-data">{_data(episodes)}</script>"""
+<script type="application/json" id="replay-data">{embed(data)}</script>"""
 
 
 def _actions(episode: Episode, names: Sequence[str]) -> str:
@@ -83,15 +84,15 @@ def _actions(episode: Episode, names: Sequence[str]) -> str:
     return f'<ul id="actions" aria-label="Actions from here"{many}>{rows}</ul>'
 
 
-def _icon(name: str) -> str:
+def icon(name: str) -> str:
     """A small picture on a button."""
     outline = f'<path d="{ICONS[name]}"/>'
     return f'<svg class="{name}" viewBox="0 0 16 16" aria-hidden="true">{outline}</svg>'
 
 
-def _data(episodes: Sequence[Episode]) -> str:
+def embed(data: Any) -> str:
     """JSON that may stand inside a script element: no `<` in it can end the element."""
-    text = json.dumps([_episode(episode) for episode in episodes], separators=(",", ":"))
+    text = json.dumps(data, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

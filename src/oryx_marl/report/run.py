@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from oryx_marl.errors import OryxError
 from oryx_marl.eval.metrics import is_binary
 from oryx_marl.ope.document import Trust
+from oryx_marl.report import live_page
 from oryx_marl.runs import replay, sealed
 from oryx_marl.runs.documents import (
     DatasetCard,
@@ -27,6 +28,8 @@ from oryx_marl.runs.replay import Episode
 from oryx_marl.types import Spec
 
 T = TypeVar("T")
+LIVE = "live"
+"""Where a note says why the page plays nothing live."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,8 @@ class RunContents:
     summary: Summary | None
     dataset: DatasetCard | None
     replay: tuple[Episode, ...] | None
+    live: dict[str, Any] | None
+    """What the page plays live; None where it shows the recorded pictures alone."""
     notes: dict[str, str]
 
 
@@ -93,17 +98,20 @@ def read(folder: Path) -> RunContents:
         held_out = _optional(run, HeldOut.file, lambda: run.read(HeldOut), notes)
     else:
         held_out = run.read(HeldOut)
+    spec = _optional(run, SpecDocument.file, lambda: run.read(SpecDocument).spec, notes)
+    episodes = _optional(run, replay.FILE, run.read_replay, notes)
     return RunContents(
         folder=folder,
         config=config,
         curve=curve,
         held_out=held_out,
         trust=_optional(run, Trust.file, lambda: run.read(Trust), notes),
-        spec=_optional(run, SpecDocument.file, lambda: run.read(SpecDocument).spec, notes),
+        spec=spec,
         metrics=_optional(run, MetricRow.file, lambda: _collect(run), notes),
         summary=_optional(run, Summary.file, lambda: run.read(Summary), notes),
         dataset=_optional(run, DatasetCard.file, lambda: run.read(DatasetCard), notes),
-        replay=_optional(run, replay.FILE, run.read_replay, notes),
+        replay=episodes,
+        live=_find_live(run, spec, episodes, notes),
         notes=notes,
     )
 
@@ -117,6 +125,19 @@ def _optional(run: Run, file: str, read: Callable[[], T], notes: dict[str, str])
         return read()
     except (*sealed.DAMAGE, OryxError) as error:
         notes[file] = f"{file} of this run cannot be read ({sealed.tell_why(error)})"
+        return None
+
+
+def _find_live(
+    run: Run, spec: Spec | None, episodes: tuple[Episode, ...] | None, notes: dict[str, str]
+) -> dict[str, Any] | None:
+    """The policy for the page to run, where it can; a page without it is whole."""
+    if spec is None or episodes is None:
+        return None
+    try:
+        return live_page.find(run, spec, episodes)
+    except (*sealed.DAMAGE, OryxError) as error:
+        notes[LIVE] = f"The policy cannot run in this page ({sealed.tell_why(error)})"
         return None
 
 

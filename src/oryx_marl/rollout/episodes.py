@@ -37,6 +37,8 @@ class Trajectories(NamedTuple):
     live: Bool[Array, "T B"]
     last: Any
     """States after each episode's last step, [B, ...]."""
+    noise: Any
+    """[T, B, N, A]: what the policy's actions were drawn with."""
 
 
 class _Moment(NamedTuple):
@@ -77,10 +79,12 @@ def record_trajectories(
 
     def one_step(now: _Moment, key: Array) -> tuple[_Moment, tuple]:
         after, actions, rewards = _step(env, policy, now, key)
-        return after, (now.states, actions, rewards, now.live)
+        policy_key, _ = jax.random.split(key)
+        noise = policy.draw_noise(policy_key, num_episodes)  # as `Policy.step` draws it
+        return after, (now.states, actions, rewards, now.live, noise)
 
-    last, (states, actions, rewards, live) = jax.lax.scan(one_step, first, keys)
-    return Trajectories(states, actions, rewards, live, last.states)
+    last, (states, actions, rewards, live, noise) = jax.lax.scan(one_step, first, keys)
+    return Trajectories(states, actions, rewards, live, last.states, noise)
 
 
 def _begin(

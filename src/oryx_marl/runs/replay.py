@@ -1,18 +1,49 @@
 """A few recorded episodes with their pictures, for the page."""
 
+import base64
 import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from jaxtyping import UInt8
+from jaxtyping import Float, Int, UInt8
 
 from oryx_marl import files, reading
 from oryx_marl.runs import sealed
 
 FILE = "replay.npz"
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """What an episode came of, so that a page can play it again: its start and its chance."""
+
+    start: dict[str, Any]
+    """Fields of the environment's state before the first step, as lists."""
+    actions: Int[np.ndarray, "T N"]
+    noise: Float[np.ndarray, "T N A"]
+    """As the policy was given it, times the temperature."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Lists, and the noise as base64 of float32, little-endian."""
+        noise = np.ascontiguousarray(self.noise, "<f4").tobytes()
+        return {
+            "start": self.start,
+            "actions": self.actions.tolist(),
+            "noise": base64.b64encode(noise).decode(),
+        }
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> "Inputs":
+        """Raises a ValueError where the noise is not that of so many actions."""
+        actions = np.array(found["actions"], np.int32)
+        noise = np.frombuffer(base64.b64decode(found["noise"], validate=True), "<f4")
+        if actions.ndim != 2 or not actions.size or noise.size % actions.size:
+            raise ValueError(f"it has {noise.size} numbers of noise for actions {actions.shape}")
+        return cls(dict(found["start"]), actions, noise.reshape(*actions.shape, -1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +56,8 @@ class Episode:
     actions: tuple[tuple[str, ...], ...]
     """What each agent did between frame k and frame k+1."""
     rewards: tuple[float, ...]
+    inputs: Inputs | None = None
+    """None where no page could play it again."""
 
 
 def write(path: Path, episodes: Sequence[Episode]) -> None:
@@ -37,6 +70,7 @@ def write(path: Path, episodes: Sequence[Episode]) -> None:
                 {"actions": list(actions), "reward": reward}
                 for actions, reward in zip(episode.actions, episode.rewards, strict=True)
             ],
+            **({} if episode.inputs is None else {"inputs": episode.inputs.to_json()}),
         }
         for episode in episodes
     ]
@@ -84,6 +118,7 @@ def _read(path: Path) -> tuple[Episode, ...]:
                     frames=frames,
                     actions=tuple(tuple(str(a) for a in step["actions"]) for step in steps),
                     rewards=tuple(float(step["reward"]) for step in steps),
+                    inputs=Inputs.from_json(caption["inputs"]) if "inputs" in caption else None,
                 )
             )
     if not episodes:
