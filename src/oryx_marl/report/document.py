@@ -9,14 +9,15 @@ from oryx_marl import __version__, files
 from oryx_marl.report import numbers
 
 
-def render(title: str, body: str, script: str = "") -> str:
-    """A page; `body` is markup, and `script` the only one that the browser will run."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    # The browser itself is told to load nothing from anywhere and to run this one script only.
-    policy = (
-        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
-        f"script-src 'sha256-{digest}'"
-    )
+def render(title: str, body: str, *scripts: str) -> str:
+    """A page; `body` is markup, and `scripts` are the only ones that the browser will run.
+
+    Where a browser cannot read one of them, the others run all the same.
+    """
+    allowed = " ".join(map(_allow, scripts)) or "'none'"
+    # The browser itself is told to load nothing from anywhere and to run these scripts only.
+    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {allowed}"
+    elements = "\n".join(f"<script>{script}</script>" for script in scripts)
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -35,10 +36,16 @@ def render(title: str, body: str, script: str = "") -> str:
 <footer>Written by oryx-marl {escape(__version__)}. This page is one file and loads nothing
 from the network.</footer>
 </main>
-<script>{script}</script>
+{elements}
 </body>
 </html>
 """
+
+
+def _allow(script: str) -> str:
+    """A script as a page's security policy names it."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"'sha256-{digest}'"
 
 
 def write(page: str, target: Path) -> Path:

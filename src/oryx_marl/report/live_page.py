@@ -71,7 +71,8 @@ def section(data: dict[str, Any], episodes: Sequence[Episode]) -> str:
     )
     many = ' class="many"' if len(data["agents"]) > 5 else ""
     return f"""
-<p id="live-why" class="quiet" role="status"></p>
+<p id="live-why" class="quiet" role="status">The policy does not run in this browser; these are the
+recorded pictures.</p>
 <div id="live" class="live" hidden role="group" aria-label="Live replay: the policy acts here">
 <div class="stage">
 <canvas id="live-board" class="frame" tabindex="0" role="img" aria-label="Board"></canvas>
@@ -81,26 +82,27 @@ def section(data: dict[str, Any], episodes: Sequence[Episode]) -> str:
 <button type="button" id="live-play" class="main" aria-label="Play">{icon("play")}{icon("pause")}
 </button>
 <button type="button" id="live-step" aria-label="One step forward">{icon("forward")}</button>
-<label>Speed <select id="live-speed">{speeds}</select></label>
+<p class="now"><b id="live-where">step 0</b><span id="live-so-far"></span></p>
+<select id="live-speed" aria-label="Speed">{speeds}</select>
 </div>
-<p class="keys quiet"><kbd>Space</kbd> plays and pauses, <kbd>→</kbd> steps, <kbd>↑</kbd>
-<kbd>↓</kbd> choose an agent, <kbd>1</kbd> … act for it, <kbd>Esc</kbd> gives it back,
-<kbd>R</kbd> restarts.</p>
 </div>
 <div class="panel">
 <div class="choose"><label>Start <select id="live-start">{starts}
 <option value="new" id="live-new">a new start</option></select></label>
-<label>Actions <select id="live-noise"><option value="recorded">noise as recorded</option>
-<option value="sampled">sampled anew</option><option value="greedy">likeliest</option></select>
+<label>Actions <select id="live-noise"><option value="recorded">as recorded</option>
+<option value="sampled">sampled anew</option><option value="greedy">the likeliest</option></select>
 </label></div>
-<div id="live-caption" class="caption"><p class="where"><span id="live-where">step 0</span>
-<span id="live-so-far">return so far 0</span></p>
-<p id="live-say"></p></div>
-<ul id="live-agents"{many} aria-label="Agents: what each is about to do"></ul>
-<p class="act">Act for <b id="live-name"></b>: probability of each action
-<span class="quiet">(| before your choice)</span></p>
-<ul id="live-actions" aria-label="Actions of the chosen agent"></ul>
+<h3 id="live-next">What each agent does next</h3>
+<ul id="live-agents"{many} aria-labelledby="live-next"></ul>
+<h3 id="live-act">Act for <b id="live-name"></b>
+<span id="live-before" class="quiet"><i></i>before your choice</span></h3>
+<ul id="live-actions" aria-labelledby="live-act"></ul>
+<p id="live-say" aria-live="polite"></p>
 </div>
+<p class="keys quiet"><kbd>Space</kbd> plays and pauses, <kbd>→</kbd> steps. After a click on the
+board, or <kbd>Tab</kbd> to it: <kbd>↑</kbd> <kbd>↓</kbd> choose an agent, <kbd>1</kbd> to
+<kbd>{min(len(data["action_names"]), 9)}</kbd> act for it, <kbd>Esc</kbd> gives it back,
+<kbd>R</kbd> restarts.</p>
 </div>
 <p id="live-switch" hidden><button type="button" id="live-switch-button" class="text"></button></p>
 <script type="application/json" id="live-data">{embed(data)}</script>"""

@@ -52,11 +52,11 @@ def render(run: RunContents) -> str:
         _again(run),
     ]
     body = f"{_headline(run)}\n{''.join(sections)}"
-    script = "".join(document.package_file(name) for name in SCRIPTS)
+    scripts = ["".join(document.package_file(name) for name in SCRIPTS)]
     if _plays_live(run):
         assert run.spec is not None
-        script += live_page.script(run.spec)
-    return document.render(title, body, script)
+        scripts.append(live_page.script(run.spec))
+    return document.render(title, body, *scripts)
 
 
 def _headline(run: RunContents) -> str:
@@ -100,15 +100,16 @@ def _replay(run: RunContents) -> str:
     text = (
         f"The first {count(len(run.replay), 'episode')} that the final weights of the first seed"
         f"{seed} played after training, {_tell_acting(run)}: not chosen, so good and bad ones are "
-        "as frequent as they come. Space plays and pauses, the arrow keys step."
+        "as frequent as they come."
     )
     if not _plays_live(run):
+        text += " Space plays and pauses, the arrow keys step."
         why = f'<p class="quiet">{escape(run.notes[LIVE])}.</p>' if LIVE in run.notes else ""
         return section("Replay", text, why + replay.section(run.replay, agents))
     assert run.live is not None
-    text += (
-        " The page runs the policy and the environment itself: it shows how likely each action "
-        "of an agent is, and you may act for an agent and see how the others react."
+    text = (
+        "The policy itself acts here, inside this page. Bars show how likely each action of an "
+        f"agent is; choose one for it, and see how the others react. To start from: {text[0].lower()}{text[1:]}"
     )
     played = live_page.section(run.live, run.replay) + replay.section(run.replay, agents)
     return section("Replay", text, played)

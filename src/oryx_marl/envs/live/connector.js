@@ -101,7 +101,8 @@ const Environment = (() => {
 
     const colours = Array.from({ length: numAgents }, (_, n) => colour(n));
 
-    function draw(pen, state, chosen) {
+    // `actions`: what the agents are about to do; null where the episode is over.
+    function draw(pen, state, chosen, actions) {
       for (let row = 0; row < size; row++) {
         for (let column = 0; column < size; column++) {
           pen.fillStyle = "rgb(221, 216, 204)";
@@ -118,13 +119,19 @@ const Environment = (() => {
             pen.fillRect(column, row + 0.03, 0.97, 0.97);
             pen.globalAlpha = 1;
           }
-          if (kind === 2 || (kind === 1 && isConnected(state, agent))) {
+          if (kind === 2) {
             pen.lineWidth = 0.12;
             pen.strokeRect(column + 0.14, row + 0.16, 0.7, 0.7);
+          } else if (kind === 1 && isConnected(state, agent)) {
+            pen.fillRect(column + 0.08, row + 0.1, 0.82, 0.82);
           }
           if (kind === 1) mark(pen, column + 0.49, row + 0.51, agent, agent === chosen);
         }
       }
+      state.positions.forEach(([row, column], n) => {
+        const [down, right] = MOVES[actions?.[n] ?? 0];
+        arrow(pen, column + 0.49, row + 0.51, [right, down]);
+      });
     }
 
     function mark(pen, x, y, agent, isChosen) {
@@ -150,7 +157,18 @@ const Environment = (() => {
       return state.positions.findIndex(([row, column]) => row === Math.floor(y) && column === Math.floor(x));
     }
 
-    return { numAgents, numActions: NUM_ACTIONS, step, features, actionMask, read, describe, draw, agentAt, columns: size, rows: size };
+    // The action that takes an agent to a point of the picture, or -1.
+    function moveTo(state, agent, x, y) {
+      const wanted = [Math.floor(y), Math.floor(x)];
+      return MOVES.findIndex((move) => same(add(state.positions[agent], move), wanted));
+    }
+
+    return {
+      numAgents,
+      numActions: NUM_ACTIONS,
+      ...{ step, features, actionMask, read },
+      ...{ columns: size, rows: size, draw, colour: (_, n) => colours[n], describe, agentAt, moveTo },
+    };
   }
 
   // Hues a golden section apart, so that neighbours in number are far apart in colour.
@@ -160,6 +178,20 @@ const Environment = (() => {
     const lightness = value * (1 - saturation / 2);
     const chroma = (value - lightness) / Math.min(lightness, 1 - lightness);
     return `hsl(${360 * hue}, ${100 * chroma}%, ${100 * lightness}%)`;
+  }
+
+  // The head of an arrow on the edge of an agent, towards where it is about to go.
+  function arrow(pen, x, y, [right, down]) {
+    if (!right && !down) return;
+    const [tipX, tipY] = [x + 0.6 * right, y + 0.6 * down];
+    const [baseX, baseY] = [x + 0.42 * right, y + 0.42 * down];
+    pen.beginPath();
+    pen.moveTo(tipX, tipY);
+    pen.lineTo(baseX + 0.16 * down, baseY + 0.16 * right);
+    pen.lineTo(baseX - 0.16 * down, baseY - 0.16 * right);
+    pen.closePath();
+    pen.fillStyle = "rgb(32, 36, 44)";
+    pen.fill();
   }
 
   return { make };

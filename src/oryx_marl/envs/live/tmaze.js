@@ -11,6 +11,7 @@ const Environment = (() => {
   const CHOOSE_1 = 6;
   const NUM_ACTIONS = 7;
   const NEIGHBOURS = [[0, 0], [0, 1], [1, 0], [1, 1], [0, -1], [-1, 0], [-1, -1], [1, -1], [-1, 1]];
+  const UNDECIDED = "rgb(96, 103, 115)";
   const COLOURS = ["rgb(38, 155, 92)", "rgb(240, 138, 36)"];
   const PALE = ["rgb(172, 211, 184)", "rgb(243, 205, 164)"];
   const NAMES = ["green", "orange"];
@@ -127,7 +128,10 @@ const Environment = (() => {
     // The centre of a cell in cells from the top left corner of the picture.
     const centre = ([row, column]) => [column + 1 + ARM + 0.5, rows - 1 - (row + 1) + 0.5];
 
-    function draw(pen, state, chosen) {
+    const colour = (state, n) => COLOURS[state.colours[n]] ?? UNDECIDED;
+
+    // `actions`: what the agents are about to do; null where the episode is over.
+    function draw(pen, state, chosen, actions) {
       pen.fillStyle = "rgb(52, 58, 70)";
       pen.fillRect(0, 0, columns, rows);
       for (let row = 0; row <= length; row++) {
@@ -150,10 +154,17 @@ const Environment = (() => {
       });
       state.positions.forEach((cell, n) => {
         const [x, y] = centre(cell);
-        const colour = state.colours[n];
         disc(pen, x, y, n === chosen ? 0.42 : 0.37, n === chosen ? "rgb(20, 90, 200)" : "rgb(32, 36, 44)");
-        disc(pen, x, y, 0.31, colour < 0 ? "rgb(150, 156, 166)" : COLOURS[colour]);
-        for (const offset of n === 0 ? [0] : [-0.13, 0.13]) disc(pen, x + offset, y, 0.08, "white");
+        disc(pen, x, y, 0.31, colour(state, n));
+        pen.fillStyle = "white";
+        pen.font = "bold 0.4px sans-serif";
+        pen.textAlign = "center";
+        pen.textBaseline = "middle";
+        pen.fillText(String(n), x, y + 0.03);
+      });
+      state.positions.forEach((cell, n) => {
+        const [up, right] = MOVES[actions?.[n]] ?? [0, 0];
+        arrow(pen, ...centre(cell), [right, -up]);
       });
     }
 
@@ -164,13 +175,40 @@ const Environment = (() => {
       });
     }
 
-    return { numAgents: NUM_AGENTS, numActions: NUM_ACTIONS, step, features, actionMask, read, reset, describe, draw, agentAt, columns, rows };
+    // The action that takes an agent to a point of the picture, or -1.
+    function moveTo(state, agent, x, y) {
+      return MOVES.findIndex((move) => {
+        const [cx, cy] = centre(add(state.positions[agent], move));
+        return Math.abs(cx - x) < 0.5 && Math.abs(cy - y) < 0.5;
+      });
+    }
+
+    return {
+      numAgents: NUM_AGENTS,
+      numActions: NUM_ACTIONS,
+      ...{ step, features, actionMask, read, reset },
+      ...{ columns, rows, draw, colour, describe, agentAt, moveTo },
+    };
   }
 
   function disc(pen, x, y, radius, fill) {
     pen.beginPath();
     pen.arc(x, y, radius, 0, 2 * Math.PI);
     pen.fillStyle = fill;
+    pen.fill();
+  }
+
+  // The head of an arrow on the edge of an agent, towards where it is about to go.
+  function arrow(pen, x, y, [right, down]) {
+    if (!right && !down) return;
+    const [tipX, tipY] = [x + 0.6 * right, y + 0.6 * down];
+    const [baseX, baseY] = [x + 0.42 * right, y + 0.42 * down];
+    pen.beginPath();
+    pen.moveTo(tipX, tipY);
+    pen.lineTo(baseX + 0.16 * down, baseY + 0.16 * right);
+    pen.lineTo(baseX - 0.16 * down, baseY - 0.16 * right);
+    pen.closePath();
+    pen.fillStyle = "rgb(32, 36, 44)";
     pen.fill();
   }
 

@@ -8,8 +8,10 @@
   const data = JSON.parse(find("live-data").textContent);
   const recorded = find("viewer");
   const STEP_MS = 600; // at speed 1
+  const CHECK_MS = 400; // for comparing the page with what was recorded, before it is shown
   const HOLD = 4; // the end stays this many steps before the episode starts again
   const CELL = 64; // pixels of a cell on the canvas
+  const LEAST_SHIFT = 0.005; // of an agent's chances that is told of
   const FRESH = "new"; // value of the choice of a start that is drawn here
 
   let player;
@@ -22,8 +24,8 @@
   function start() {
     player = LivePlayer.make(data);
     // What this page plays must be what was recorded, or else the recorded pictures are shown.
-    const first = player.compare(0);
-    if (!first.isEqual) throw new Error(`actions differ from the recorded ones at step ${first.equal}`);
+    const first = player.compare(0, CHECK_MS);
+    if (!first.isAsRecorded) throw new Error(`actions differ from the recorded ones at step ${first.equal}`);
     build();
     begin();
     switchTo(true);
@@ -35,6 +37,7 @@
     root.hidden = !isLive;
     recorded.hidden = isLive;
     find("live-switch").hidden = false;
+    find("live-why").textContent = "";
     find("live-switch-button").textContent = isLive ? "Show the recorded pictures" : "Play live again";
     document.documentElement.dataset.live = isLive ? "live" : "recorded";
     if (!isLive) play(false);
@@ -51,9 +54,10 @@
       const row = add(find("live-agents"), "li");
       const button = add(row, "button", "agent");
       button.type = "button";
-      for (const part of ["name", "what", "chance", "shift"]) add(button, "span", part);
+      for (const part of ["badge", "name", "what", "chance"]) add(button, "span", part);
+      button.querySelector(".badge").textContent = n;
       button.querySelector(".name").textContent = name;
-      button.addEventListener("click", () => select(n));
+      listenTo(button, "click", () => select(n));
     });
     data.action_names.forEach((name, action) => {
       const row = add(find("live-actions"), "li");
@@ -65,7 +69,7 @@
       add(bar, "i", "now");
       add(bar, "i", "before");
       add(button, "span", "chance");
-      button.addEventListener("click", () => choose(action));
+      listenTo(button, "click", () => choose(action));
     });
   }
 
@@ -73,6 +77,24 @@
     const made = document.createElement(kind);
     if (name) made.className = name;
     return parent.appendChild(made);
+  }
+
+  // Whatever goes wrong, also later, the recorded pictures remain.
+  function listenTo(target, kind, act) {
+    target.addEventListener(kind, (event) => attempt(() => act(event)));
+  }
+
+  function attempt(act) {
+    try {
+      act();
+    } catch (error) {
+      clearTimeout(timer);
+      root.hidden = true;
+      recorded.hidden = false;
+      find("live-switch").hidden = true;
+      find("live-why").textContent = `The policy cannot run here (${error.message}); these are the recorded pictures.`;
+      document.documentElement.dataset.live = "failed";
+    }
   }
 
   function begin() {
@@ -93,8 +115,9 @@
   function show() {
     const { now } = player;
     drawBoard();
-    find("live-where").textContent = `step ${now.state.stepCount}`;
-    find("live-so-far").textContent = `return so far ${plain(now.total)}`;
+    find("live-where").textContent = `step ${now.state.stepCount}${now.isOver ? ", over" : ""}`;
+    find("live-so-far").textContent = `return ${plain(now.total)}`;
+    root.classList.toggle("led", player.hasHand);
     find("live-step").disabled = now.isOver;
     find("live-name").textContent = data.agents[agent];
     showAgents();
@@ -108,8 +131,9 @@
     const pen = board.getContext("2d");
     pen.setTransform(CELL, 0, 0, CELL, 0, 0);
     pen.clearRect(0, 0, player.environment.columns, player.environment.rows);
-    player.environment.draw(pen, player.now.state, agent);
-    board.setAttribute("aria-label", `Board. ${player.environment.describe(player.now.state, data.agents)}`);
+    const { state, isOver } = player.now;
+    player.environment.draw(pen, state, agent, isOver ? null : player.plan().actions);
+    board.setAttribute("aria-label", `Board. ${player.environment.describe(state, data.agents)}`);
   }
 
   function showAgents() {
@@ -119,14 +143,28 @@
       const button = row.firstChild;
       const part = (name) => button.querySelector(`.${name}`);
       const isLed = player.chosen(n) !== null;
-      button.setAttribute("aria-pressed", n === agent);
-      part("what").textContent = now.isOver ? "–" : data.action_names[actions[n]];
+      const what = now.isOver ? "–" : data.action_names[actions[n]];
       const canTell = !now.isOver && (outputs.log_probs || n === agent);
-      part("chance").textContent = isLed ? "by hand" : canTell ? percent(player.probabilities(n)[actions[n]]) : "";
+      const chance = isLed ? "by hand" : canTell ? percent(player.probabilities(n)[actions[n]]) : "";
       const moved = hasHand && !isLed && canTell ? player.shift(n) : 0;
-      part("shift").textContent = moved >= 0.005 ? `shifted ${percent(moved)}` : "";
+      const words = moved >= LEAST_SHIFT ? `shifted ${percent(moved)}` : chance;
+      button.setAttribute("aria-pressed", n === agent);
+      button.setAttribute("aria-label", [data.agents[n], what, words].filter(Boolean).join(", "));
+      part("badge").style.background = player.environment.colour(now.state, n);
+      part("what").textContent = what;
+      part("chance").textContent = words;
       button.classList.toggle("led", isLed);
+      button.classList.toggle("moved", moved >= LEAST_SHIFT);
     });
+    reveal(find("live-agents"), agent);
+  }
+
+  // Scrolls a list, and nothing else, to one of its rows.
+  function reveal(list, place) {
+    const row = list.children[place].getBoundingClientRect();
+    const box = list.getBoundingClientRect();
+    if (row.top < box.top) list.scrollTop += row.top - box.top;
+    if (row.bottom > box.bottom) list.scrollTop += row.bottom - box.bottom;
   }
 
   function showActions() {
@@ -135,6 +173,7 @@
     const chances = planned && player.probabilities(agent);
     const isLed = player.chosen(agent) !== null;
     const before = planned && hasHand && !isLed ? player.probabilities(agent, player.plan(new Map())) : null;
+    find("live-before").style.visibility = before ? "visible" : "hidden";
     [...find("live-actions").children].forEach((row, action) => {
       const button = row.firstChild;
       const isAllowed = Boolean(planned?.mask[agent][action]);
@@ -146,7 +185,7 @@
       button.querySelector(".now").style.width = `${100 * chance}%`;
       const mark = button.querySelector(".before");
       mark.hidden = before === null || !isAllowed;
-      mark.style.left = `${100 * (before?.[action] ?? 0)}%`;
+      mark.style.left = `calc(${before?.[action] ?? 0} * (100% - 3px))`;
       button.querySelector(".chance").textContent = isAllowed ? percent(chance) : "not allowed";
       const words = isAllowed ? `${percent(chance)} likely` : "not allowed now";
       const hand = isHand ? ", chosen by hand" : "";
@@ -157,24 +196,27 @@
   // What is to be seen, in a sentence or two.
   function tell() {
     const { now, hasHand } = player;
-    if (now.isOver) return `The episode is over, return ${plain(now.total)}. ${tellRecorded()}`;
-    if (!hasHand) return tellRecorded();
-    const others = data.agents.map((_, n) => n).filter((n) => player.chosen(n) === null);
+    if (now.isOver || !hasHand) return tellRecorded();
+    const all = data.agents.map((_, n) => n);
     const canTell = (n) => player.plan().outputs.log_probs || n === agent;
-    const moved = others.filter((n) => canTell(n) && player.shift(n) >= 0.005);
-    const names = moved.map((n) => data.agents[n]).join(", ");
+    const moved = all.filter((n) => player.chosen(n) === null && canTell(n) && player.shift(n) >= LEAST_SHIFT);
     const reacted = moved.length
-      ? `${names} reacted within this step, because this policy asks its agents one after another and each sees what those before it do.`
-      : "No other agent reacts within this step; what they see changes from the next step on.";
-    return `You act for ${data.agents.filter((_, n) => player.chosen(n) !== null).join(", ")}. ${reacted}`;
+      ? `${list(moved)} already ${moved.length > 1 ? "react" : "reacts"}: each agent knows what those before it do.`
+      : "No other agent reacts in this step; from the next one on they see what was done.";
+    return `You act for ${list(all.filter((n) => player.chosen(n) !== null))}; step forward to play it. ${reacted}`;
+  }
+
+  function list(numbers) {
+    if (numbers.length > 3) return `${numbers.length} agents`;
+    return numbers.map((n) => data.agents[n]).join(", ");
   }
 
   function tellRecorded() {
     const { now } = player;
     const isEpisode = find("live-start").value !== FRESH;
     if (!isEpisode || find("live-noise").value !== "recorded") return "The policy is acting in this page.";
-    if (now.isAsRecorded) return "Same start and same noise: every action so far equals the recorded one.";
-    return "This episode has left the recorded one.";
+    if (now.isAsRecorded) return "Same start, same random numbers: every action so far equals the recorded one.";
+    return "This episode has taken another course than the recorded one.";
   }
 
   function select(next) {
@@ -184,6 +226,7 @@
 
   function choose(action) {
     play(false);
+    if (player.now.isOver) return;
     const isSame = player.chosen(agent) === action;
     player.choose(agent, isSame ? null : action);
     show();
@@ -205,11 +248,11 @@
     if (!isPlaying || !isSeen) return;
     const isOver = player.now.isOver;
     const wait = (STEP_MS / Number(find("live-speed").value)) * (isOver ? HOLD : 1);
-    timer = setTimeout(() => {
-      if (isOver) return restart();
+    const goOn = () => {
       player.step();
       show();
-    }, wait);
+    };
+    timer = setTimeout(() => attempt(isOver ? restart : goOn), wait);
   }
 
   function play(wanted) {
@@ -217,51 +260,56 @@
     find("live-play").setAttribute("aria-label", wanted ? "Pause" : "Play");
     root.classList.toggle("playing", wanted);
     // Read aloud single steps, not a film.
-    find("live-caption").setAttribute("aria-live", wanted ? "off" : "polite");
+    find("live-say").setAttribute("aria-live", wanted ? "off" : "polite");
     plan();
   }
 
   function listen() {
-    find("live-play").addEventListener("click", () => play(!isPlaying));
-    find("live-step").addEventListener("click", stepOnce);
-    find("live-restart").addEventListener("click", () => {
+    listenTo(find("live-play"), "click", () => play(!isPlaying));
+    listenTo(find("live-step"), "click", stepOnce);
+    listenTo(find("live-restart"), "click", () => {
       play(false);
       restart();
     });
-    find("live-start").addEventListener("change", begin);
-    find("live-noise").addEventListener("change", begin);
-    find("live-speed").addEventListener("change", plan);
-    find("live-switch-button").addEventListener("click", () => switchTo(root.hidden));
-    find("live-board").addEventListener("click", (event) => {
-      const box = event.target.getBoundingClientRect();
-      const x = ((event.clientX - box.left) / box.width) * player.environment.columns;
-      const y = ((event.clientY - box.top) / box.height) * player.environment.rows;
-      const found = player.environment.agentAt(player.now.state, x, y);
-      if (found >= 0) select(found);
-    });
-    document.addEventListener("keydown", press);
+    listenTo(find("live-start"), "change", begin);
+    listenTo(find("live-noise"), "change", begin);
+    listenTo(find("live-speed"), "change", plan);
+    listenTo(find("live-switch-button"), "click", () => switchTo(root.hidden));
+    listenTo(find("live-board"), "click", point);
+    listenTo(document, "keydown", press);
     new IntersectionObserver((entries) => {
       isSeen = entries[entries.length - 1].isIntersecting;
       plan();
     }).observe(root);
   }
 
-  // Keys that something else on the page takes are left to it; a button takes Space and Enter.
+  // On the board an agent is chosen, or a cell beside the chosen one for it to go to.
+  function point(event) {
+    const { environment, now } = player;
+    const box = event.target.getBoundingClientRect();
+    const x = ((event.clientX - box.left) / box.width) * environment.columns;
+    const y = ((event.clientY - box.top) / box.height) * environment.rows;
+    const found = environment.agentAt(now.state, x, y);
+    if (found >= 0) return select(found);
+    const action = now.isOver ? -1 : environment.moveTo(now.state, agent, x, y);
+    if (action > 0 && environment.actionMask(now.state)[agent][action]) choose(action);
+  }
+
+  // Keys that something else on the page takes are left to it; a button takes Space and Enter. Those
+  // that would scroll the page, or that others may type, act only with the focus in here.
   function press(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || !isSeen || root.hidden) return;
     const target = event.target instanceof Element ? event.target : document.body;
     if (target.closest("input, select, textarea, summary, a, [contenteditable]")) return;
-    const keys = {
-      ArrowRight: stepOnce,
-      ArrowUp: () => select(agent - 1),
-      ArrowDown: () => select(agent + 1),
-      Escape: giveBack,
-      r: () => find("live-restart").click(),
-    };
+    const keys = { ArrowRight: stepOnce };
     if (!target.closest("button")) keys[" "] = () => play(!isPlaying);
-    const action = Number(event.key) - 1;
-    const isAction = action >= 0 && action < data.action_names.length;
-    if (isAction) keys[event.key] = () => choose(action);
+    if (root.contains(target)) {
+      keys.ArrowUp = () => select(agent - 1);
+      keys.ArrowDown = () => select(agent + 1);
+      keys.Escape = giveBack;
+      keys.r = () => find("live-restart").click();
+      data.action_names.forEach((_, action) => (keys[action + 1] = () => choose(action)));
+    }
     if (!(event.key in keys)) return;
     event.preventDefault();
     keys[event.key]();
@@ -278,18 +326,12 @@
     told.textContent = JSON.stringify(found);
   }
 
-  try {
+  attempt(() => {
     start();
     if (location.hash === "#selfcheck") {
       play(false);
       check();
       begin();
     }
-  } catch (error) {
-    root.hidden = true;
-    recorded.hidden = false;
-    find("live-switch").hidden = true;
-    find("live-why").textContent = `The policy cannot run here (${error.message}); these are the recorded pictures.`;
-    document.documentElement.dataset.live = "failed";
-  }
+  });
 })();

@@ -146,16 +146,19 @@ const LivePlayer = (() => {
       prepare();
     }
 
-    // Steps of a recorded episode, played with its noise, whose actions are all the recorded ones.
-    function compare(which) {
+    // Steps of a recorded episode, played with its noise, whose actions are all the recorded ones;
+    // some of them, where there is no time for all.
+    function compare(which, milliseconds = Infinity) {
+      const until = performance.now() + milliseconds;
       begin(which, "recorded", 1);
       let equal = 0;
-      while (!now.isOver && now.isAsRecorded) {
+      while (!now.isOver && now.isAsRecorded && performance.now() < until) {
         step();
         equal += Number(now.isAsRecorded);
       }
       const steps = episodes[which].actions.length;
-      return { steps, equal, isEqual: equal === steps && now.isOver, total: now.total };
+      const isEqual = equal === steps && now.isOver;
+      return { steps, equal, isEqual, isAsRecorded: now.isAsRecorded, total: now.total };
     }
 
     // The largest change of another agent's chances by any one choice at any step of an episode, in
