@@ -76,7 +76,9 @@ def test_a_run_leaves_everything_behind(finished: Path, cache: dict[str, str]) -
     assert list(seeds) == ["seed_0", "seed_1"]
     assert [seeds["seed_0"][f"step_{i}"]["step_count"] for i in range(3)] == [20, 40, 60]
     assert len(seeds["seed_1"]["absolute_metrics"]["return"]) == 8
-    assert "<canvas" in (run / "report.html").read_text() or (run / "report.html").stat().st_size
+    page = (run / "report.html").read_text()
+    assert page.count("<canvas") == 2  # the recorded episodes, and the policy that plays live
+    assert 'id="live-data"' in page
     done = oryx(["eval", "runs/whole", "--episodes", "8", "--json"], finished, cache)
     assert done.returncode == 0, done.stderr
     scores = json.loads(done.stdout)

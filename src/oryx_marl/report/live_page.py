@@ -11,12 +11,13 @@ from typing import Any
 
 from oryx_marl.envs.base import find_action_names, find_script
 from oryx_marl.errors import OryxError
+from oryx_marl.policy.artifact import PolicyArtifact
 from oryx_marl.policy.program import make_program
 from oryx_marl.report import numbers
 from oryx_marl.report.document import package_file
 from oryx_marl.report.replay import SPEEDS, embed, icon
 from oryx_marl.runs.folder import Run
-from oryx_marl.runs.replay import Episode
+from oryx_marl.runs.replay import Episode, Inputs
 from oryx_marl.types import Spec
 
 SCRIPTS = ("graph.js", "player.js", "live.js")
@@ -38,15 +39,19 @@ def find(run: Run, spec: Spec, episodes: Sequence[Episode]) -> dict[str, Any] | 
     artifact = run.policy()
     if artifact.spec != spec:
         raise OryxError(f"the policy of {run.folder} is of another Spec than the run")
-    program = make_program(artifact)
-    if len(program["numbers"]) > MOST_WEIGHTS:
-        return None
+    data = collect(artifact, [each for each in inputs if each is not None])
+    return None if len(data["program"]["numbers"]) > MOST_WEIGHTS else data
+
+
+def collect(artifact: PolicyArtifact, episodes: Sequence[Inputs]) -> dict[str, Any]:
+    """What the scripts are given: the policy of the first seed, and episodes to start from."""
+    spec = artifact.spec
     return {
         "config": dict(spec.environment_config),
         "agents": list(spec.agents),
         "action_names": find_action_names(spec),
-        "program": program,
-        "episodes": [each.to_json() for each in inputs if each is not None],
+        "program": make_program(artifact),
+        "episodes": [each.to_json() for each in episodes],
     }
 
 
@@ -82,7 +87,7 @@ recorded pictures.</p>
 <button type="button" id="live-play" class="main" aria-label="Play">{icon("play")}{icon("pause")}
 </button>
 <button type="button" id="live-step" aria-label="One step forward">{icon("forward")}</button>
-<p class="now"><b id="live-where">step 0</b><span id="live-so-far"></span></p>
+<p class="moment"><b id="live-where">step 0</b><span id="live-so-far"></span></p>
 <select id="live-speed" aria-label="Speed">{speeds}</select>
 </div>
 </div>

@@ -150,6 +150,9 @@ const Environment = (() => {
       pen.font = "bold 0.4px sans-serif";
       pen.textAlign = "center";
       pen.textBaseline = "middle";
+      pen.lineWidth = 0.07; // around the number, which is white also on yellow
+      pen.strokeStyle = "rgba(0, 0, 0, 0.6)";
+      pen.strokeText(String(agent), x, y + 0.03);
       pen.fillText(String(agent), x, y + 0.03);
     }
 

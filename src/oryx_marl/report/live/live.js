@@ -11,6 +11,7 @@
   const CHECK_MS = 400; // for comparing the page with what was recorded, before it is shown
   const HOLD = 4; // the end stays this many steps before the episode starts again
   const CELL = 64; // pixels of a cell on the canvas
+  const FEW = 5; // agents
   const LEAST_SHIFT = 0.005; // of an agent's chances that is told of
   const FRESH = "new"; // value of the choice of a start that is drawn here
 
@@ -138,15 +139,14 @@
 
   function showAgents() {
     const { now, hasHand } = player;
-    const { actions, outputs } = now.isOver ? {} : player.plan();
+    const actions = now.isOver ? [] : player.plan().actions;
     [...find("live-agents").children].forEach((row, n) => {
       const button = row.firstChild;
       const part = (name) => button.querySelector(`.${name}`);
       const isLed = player.chosen(n) !== null;
       const what = now.isOver ? "–" : data.action_names[actions[n]];
-      const canTell = !now.isOver && (outputs.log_probs || n === agent);
-      const chance = isLed ? "by hand" : canTell ? percent(player.probabilities(n)[actions[n]]) : "";
-      const moved = hasHand && !isLed && canTell ? player.shift(n) : 0;
+      const chance = isLed ? "by hand" : now.isOver ? "" : percent(player.chance(n));
+      const moved = hasHand && !isLed && canCompare(n) ? player.shift(n) : 0;
       const words = moved >= LEAST_SHIFT ? `shifted ${percent(moved)}` : chance;
       button.setAttribute("aria-pressed", n === agent);
       button.setAttribute("aria-label", [data.agents[n], what, words].filter(Boolean).join(", "));
@@ -157,6 +157,12 @@
       button.classList.toggle("moved", moved >= LEAST_SHIFT);
     });
     reveal(find("live-agents"), agent);
+  }
+
+  // Whether to find out what an agent would do without the user's hand: of a policy that tells the
+  // chance of one action at a time, and has many agents, of the chosen one alone.
+  function canCompare(n) {
+    return !player.now.isOver && (player.tellsAll || n === agent || data.agents.length <= FEW);
   }
 
   // Scrolls a list, and nothing else, to one of its rows.
@@ -198,11 +204,13 @@
     const { now, hasHand } = player;
     if (now.isOver || !hasHand) return tellRecorded();
     const all = data.agents.map((_, n) => n);
-    const canTell = (n) => player.plan().outputs.log_probs || n === agent;
-    const moved = all.filter((n) => player.chosen(n) === null && canTell(n) && player.shift(n) >= LEAST_SHIFT);
+    const others = all.filter((n) => player.chosen(n) === null);
+    const moved = others.filter((n) => canCompare(n) && player.shift(n) >= LEAST_SHIFT);
     const reacted = moved.length
       ? `${list(moved)} already ${moved.length > 1 ? "react" : "reacts"}: each agent knows what those before it do.`
-      : "No other agent reacts in this step; from the next one on they see what was done.";
+      : others.every(canCompare)
+        ? "No other agent reacts in this step; from the next one on they see what was done."
+        : "Choose another agent to see whether it reacts.";
     return `You act for ${list(all.filter((n) => player.chosen(n) !== null))}; step forward to play it. ${reacted}`;
   }
 

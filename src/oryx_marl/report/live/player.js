@@ -36,6 +36,7 @@ const LivePlayer = (() => {
     let plans = new Map(); // what the policy says of the step to come, by the user's choices
 
     const canReset = "reset" in environment;
+    const tellsAll = "log_probs" in data.program.outputs;
 
     function begin(which, kind, seed) {
       random = makeRandom(seed);
@@ -68,7 +69,7 @@ const LivePlayer = (() => {
     // The policy's answer where the noise decides the actions of some agents by hand.
     function plan(choices = hand) {
       const key = JSON.stringify([...choices].sort());
-      if (!plans.has(key)) plans.set(key, compute(choices));
+      if (!plans.has(key)) plans.set(key, compute(new Map(choices))); // `hand` itself changes
       return plans.get(key);
     }
 
@@ -115,6 +116,12 @@ const LivePlayer = (() => {
         const { log_prob: one } = plan(new Map([...planned.choices, [agent, action]])).outputs;
         return Math.exp(one.data[agent]);
       });
+    }
+
+    // Of the action that an agent is about to take.
+    function chance(agent) {
+      const { outputs, actions } = plan();
+      return outputs.log_prob ? Math.exp(outputs.log_prob.data[agent]) : probabilities(agent)[actions[agent]];
     }
 
     // Half the sum of what an agent's chances differ by: 0 as without the user's hand, 1 wholly other.
@@ -202,9 +209,11 @@ const LivePlayer = (() => {
       environment,
       episodes,
       canReset,
+      tellsAll,
       begin,
       plan,
       probabilities,
+      chance,
       shift,
       choose,
       step,
