@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from live_scripts import needs_node, run_node
+from live_scripts import needs_node, run_node, script
 
 from oryx_marl.envs import base
 from oryx_marl.envs.base import Env, find_script, require_jax
@@ -26,7 +26,8 @@ ENVS = {
 EPISODES, STEPS = 24, 40
 PLAY = """({config, starts, actions}) => {
   const environment = Environment.make(config);
-  const see = (state) => [environment.features(state), environment.actionMask(state).map((row) => row.map(Boolean))];
+  const mask = (state) => environment.actionMask(state).map((row) => row.map(Boolean));
+  const see = (state) => [environment.features(state), mask(state)];
   return starts.map((start, n) => {
     let state = environment.read(start);
     const found = [[...see(state)]];
@@ -102,6 +103,32 @@ def test_only_environments_with_a_script_play_live() -> None:
     assert find_script(base.make_named("recall").spec) is None
 
 
+POINT = """({config, start, cell}) => {
+  const environment = Environment.make(config);
+  const state = environment.read(start);
+  const [x, y] = cell;
+  const find = ([right, down]) => environment.moveTo(state, 0, x + right, y + down);
+  const moves = [[0, 0], [0, -1], [1, 0], [0, 1], [-1, 0]].map(find);
+  return {moves, self: environment.agentAt(state, x, y), far: find([3, 0])};
+}"""
+
+
+@needs_node
+@pytest.mark.parametrize("name", ["tmaze", "connector"])
+def test_a_point_of_the_picture_is_an_agent_or_a_move(name: str, tmp_path: Path) -> None:
+    """Stay, up, right, down, left, as a user sees the board; rows of T-Maze are counted upwards."""
+    env = require_jax(ENVS[name], "this test")
+    path = find_script(env.spec)
+    assert path is not None
+    state = jax.device_get(env.reset(env_conformance.KEY)[0])
+    row, column = np.asarray(state.positions)[0].tolist()
+    point = (column + 0.5, row + 0.5) if name == "connector" else (column + 3.5, 6.5 - row)
+    start = jax.tree.map(lambda x: x.tolist(), state)._asdict()
+    given = {"config": dict(env.spec.environment_config), "start": start, "cell": point}
+    found = run_node(tmp_path, [path.read_text(encoding="utf-8")], POINT, given)
+    assert found == {"moves": [0, 1, 2, 3, 4], "self": 0, "far": -1}
+
+
 DRAW = """({config, start}) => {
   const environment = Environment.make(config);
   const random = LivePlayer.makeRandom(3);
@@ -113,8 +140,6 @@ DRAW = """({config, start}) => {
 
 @needs_node
 def test_new_starts_are_drawn_evenly(tmp_path: Path) -> None:
-    from live_scripts import script
-
     env = ENVS["tmaze"]
     path = find_script(env.spec)
     assert path is not None

@@ -32,7 +32,11 @@ FLAGS = (
     "--remote-debugging-pipe",
 )
 # Puts the two pipes where the browser looks for them, then becomes the browser.
-BECOME = "import os, sys; os.dup2({read}, 3); os.dup2({write}, 4); os.execv(sys.argv[1], sys.argv[1:])"
+BECOME = """import os, sys
+os.dup2({read}, 3)
+os.dup2({write}, 4)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 KEYS = {
     "Tab": (9, ""),
     "Enter": (13, "\r"),
@@ -143,18 +147,17 @@ class Page:
         code = CODES.get(key, key if key in KEYS else f"Digit{key}" if key.isdigit() else "")
         event = {"key": key, "code": code, "windowsVirtualKeyCode": number}
         event["modifiers"] = 8 if shift else 0
-        typed = {"text": text} if text else {}
-        self.call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", **event, **typed)
+        down = {"type": "keyDown", "text": text} if text else {"type": "rawKeyDown"}
+        self.call("Input.dispatchKeyEvent", **event, **down)
         self.call("Input.dispatchKeyEvent", type="keyUp", **event)
 
     def tap(self, selector: str) -> None:
         """A finger on the middle of an element."""
-        self.run(f"document.querySelector({json.dumps(selector)}).scrollIntoView({{block: 'center'}})")
-        box = self.run(
-            f"(({{x, y, width, height}}) => [x + width / 2, y + height / 2])"
-            f"(document.querySelector({json.dumps(selector)}).getBoundingClientRect())"
-        )
-        point = {"x": box[0], "y": box[1]}
+        found = f"document.querySelector({json.dumps(selector)})"
+        self.run(f"{found}.scrollIntoView({{block: 'center'}})")
+        middle = "({x, y, width, height}) => [x + width / 2, y + height / 2]"
+        x, y = self.run(f"({middle})({found}.getBoundingClientRect())")
+        point = {"x": x, "y": y}
         self.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[point])
         self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
 

@@ -30,7 +30,9 @@ STEP = """({program, steps}) => {
     const outputs = policy.step(inputs);
     state = policy.nextState(outputs);
     const told = Object.entries(outputs).filter(([name]) => !name.startsWith("next_state"));
-    return Object.fromEntries(told.map(([name, {data, shape}]) => [name, {data: [...data].map((x) => Number.isFinite(x) ? x : String(x)), shape}]));
+    const write = (x) => (Number.isFinite(x) ? x : String(x));
+    const tell = ([name, {data, shape}]) => [name, {data: [...data].map(write), shape}];
+    return Object.fromEntries(told.map(tell));
   });
 }"""
 

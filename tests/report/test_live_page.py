@@ -83,7 +83,8 @@ LED = """(data) => {
   const left = player.now.isAsRecorded;
   player.begin(0, "greedy", 1);
   const greedy = player.probabilities(0);
-  return {refused, other, led, left, likeliest: greedy.indexOf(Math.max(...greedy)), taken: player.plan().actions[0]};
+  const likeliest = greedy.indexOf(Math.max(...greedy));
+  return {refused, other, led, left, likeliest, taken: player.plan().actions[0]};
 }"""
 
 

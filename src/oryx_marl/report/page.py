@@ -109,7 +109,8 @@ def _replay(run: RunContents) -> str:
     assert run.live is not None
     text = (
         "The policy itself acts here, inside this page. Bars show how likely each action of an "
-        f"agent is; choose one for it, and see how the others react. To start from: {text[0].lower()}{text[1:]}"
+        "agent is; choose one for it, and see how the others react. To start from: "
+        f"{text[0].lower()}{text[1:]}"
     )
     played = live_page.section(run.live, run.replay) + replay.section(run.replay, agents)
     return section("Replay", text, played)
