@@ -112,7 +112,10 @@ def show(run: RunContents) -> str:
             f'<tr{mark}><th scope="row">{WEIGHTS[weights]}</th>'
             f'<td class="acting">{escape(acting)}</td>'
             f'<td class="result">{mean}</td><td class="between">{between}</td>'
-            + "".join(f"<td>{_interval(getattr(score, name))}</td>" for name in beside.values())
+            + "".join(
+                f'<td class="beside" data-name="{head}">{_interval(getattr(score, name))}</td>'
+                for head, name in beside.items()
+            )
             + f'<td class="list">{_list(score.per_seed)}</td>'
             f'<td class="list within">{_list(score.within_seed_std)}</td></tr>'
         )
