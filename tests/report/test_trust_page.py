@@ -50,6 +50,10 @@ def test_the_page_has_the_verdict_and_loads_nothing() -> None:
     assert "no number: the weights come down to 1.2 effective episodes" in page
     assert "episode 12, step 3" in page
     assert "2, absent" in page
+    # From the logs' 0.9 to 2.4, and 4% more at both ends: (0.9 - 0.84) / 1.62 = 3.70%.
+    assert "Lines run from 0.840 to 2.460; the dashes are the logs." in page
+    assert 'style="left:3.70%;width:12.35%" class="range"' in page
+    assert page.count('class="point"') == 2
     assert "Agent by agent" in page
     assert "Stability over seeds" in page
     assert "&lt;b&gt;" in page

@@ -2,6 +2,7 @@
 
 from html import escape
 from pathlib import Path
+from typing import NamedTuple
 
 from oryx_marl.ope.document import NAMES, Trust
 from oryx_marl.ope.intervals import Estimate
@@ -21,8 +22,6 @@ MEANINGS = {
     "pdis": "the same without weights that sum to 1: right on average, but it varies most",
 }
 PARTS = ("first", "second", "third", "last")
-WIDTH, HEIGHT, MARGIN = 720, 34, 150
-"""Of the chart, each of its lines, and the names beside them."""
 
 
 def write(folder: Path) -> Path:
@@ -65,9 +64,10 @@ def _estimates(found: Trust) -> str:
     """What the policy would earn, beside what the logs earned."""
     rows = {"the logs": found.logged}
     rows |= {NAMES[name]: each for name, each in found.estimates.items()}
-    table = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td>{_cell(each)}</td>'
-        f'<td class="list">{escape(_meaning(name))}</td></tr>'
+    scale = _Scale.of(list(rows.values()))
+    listed = "".join(
+        f"<li><b>{escape(name)}</b> <span>{_number(each)}</span>{_interval(each, scale)}"
+        f"<p>{escape(_explain(name, each))}</p></li>"
         for name, each in rows.items()
     )
     text = (
@@ -77,67 +77,63 @@ def _estimates(found: Trust) -> str:
         "their place; in brackets the range in which the true mean lies with 95%. Where the "
         "estimates agree, they can be trusted more."
     )
-    body = (
-        f'{_chart(rows)}<div class="scroll"><table class="results"><thead><tr>'
-        '<th scope="col"></th><th scope="col">return [95%]</th><th scope="col">how</th></tr>'
-        f"</thead><tbody>{table}</tbody></table></div>"
-    )
+    ends = ""
+    if scale is not None:
+        low, high = numbers.together([scale.low, scale.high], extra=1)
+        ends = f'<p class="quiet">Lines run from {low} to {high}; the dashes are the logs.</p>'
+    body = f'{ends}<ul class="estimates" aria-label="Estimates">{listed}</ul>'
     return section("What it would earn", text, body)
 
 
-def _meaning(name: str) -> str:
+class _Scale(NamedTuple):
+    """Returns at the ends of the lines, and where the logs are."""
+
+    low: float
+    high: float
+    logged: float
+
+    @classmethod
+    def of(cls, rows: list[Estimate]) -> "_Scale | None":
+        """That of all intervals, a little longer; None where there is nothing to draw."""
+        ends = [end for each in rows for end in (each.low, each.high) if end is not None]
+        if rows[0].value is None or not ends or max(ends) <= min(ends):
+            return None
+        spare = 0.04 * (max(ends) - min(ends))
+        return cls(min(ends) - spare, max(ends) + spare, rows[0].value)
+
+    def place(self, value: float) -> float:
+        """In percent of a line."""
+        return 100 * (value - self.low) / (self.high - self.low)
+
+
+def _interval(estimate: Estimate, scale: _Scale | None) -> str:
+    """An estimate as a point and its interval; the number beside it says the same."""
+    if scale is None or estimate.value is None or estimate.low is None or estimate.high is None:
+        return ""
+    low, value, high = map(scale.place, (estimate.low, estimate.value, estimate.high))
+    return (
+        f'<div class="interval" aria-hidden="true"><i style="left:{scale.place(scale.logged):.2f}%"'
+        f' class="logs"></i><i style="left:{low:.2f}%;width:{high - low:.2f}%" class="range"></i>'
+        f'<i style="left:{value:.2f}%" class="point"></i></div>'
+    )
+
+
+def _explain(name: str, estimate: Estimate) -> str:
+    """How a number was found, and why there is none where there is none."""
     if name == "the logs":
         return "mean of the logged episodes"
-    return MEANINGS[next(key for key, told in NAMES.items() if told == name)]
+    meaning = MEANINGS[next(key for key, told in NAMES.items() if told == name)]
+    return meaning if estimate.value is not None else f"{meaning}; no number: {estimate.refused}"
 
 
-def _cell(estimate: Estimate) -> str:
+def _number(estimate: Estimate) -> str:
+    """A value and its interval."""
     if estimate.value is None:
-        return escape(f"no number: {estimate.refused}")
+        return "no number"
     if estimate.low is None or estimate.high is None:
         return numbers.one(estimate.value)
     value, low, high = numbers.together([estimate.value, estimate.low, estimate.high], extra=1)
     return f"{value} [{low}, {high}]"
-
-
-def _chart(rows: dict[str, Estimate]) -> str:
-    """Every estimate as a point with its interval, on one scale."""
-    known = {
-        name: (each.low, each.value, each.high)
-        for name, each in rows.items()
-        if each.value is not None and each.low is not None and each.high is not None
-    }
-    if not known:
-        return ""
-    low = min(each[0] for each in known.values())
-    high = max(each[2] for each in known.values())
-    if high <= low:
-        return ""
-
-    def place(value: float) -> float:
-        return 1.6 * MARGIN + (WIDTH - 1.7 * MARGIN) * (value - low) / (high - low)
-
-    lines = []
-    for number, (name, (least, value, most)) in enumerate(known.items()):
-        y = HEIGHT * (number + 0.5)
-        lines.append(
-            f'<text x="0" y="{y + 4:.0f}" fill="currentColor" font-size="13">{escape(name)}</text>'
-            f'<line x1="{place(least):.1f}" x2="{place(most):.1f}" y1="{y:.0f}" y2="{y:.0f}" '
-            'stroke="currentColor" stroke-width="2" opacity="0.6"/>'
-            f'<circle cx="{place(value):.1f}" cy="{y:.0f}" r="5" fill="currentColor"/>'
-        )
-    logged = known.get("the logs")
-    mark = ""
-    if logged is not None:
-        x = place(logged[1])
-        mark = (
-            f'<line x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{HEIGHT * len(known)}" '
-            'stroke="currentColor" stroke-dasharray="3 4" opacity="0.4"/>'
-        )
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT * len(known)}" role="img" width="100%" '
-        f'aria-label="Estimates with their intervals">{mark}{"".join(lines)}</svg>'
-    )
 
 
 def _support(found: Trust) -> str:
@@ -206,7 +202,7 @@ def _seeds(found: Trust) -> str:
     """Whether it is the method or luck."""
     if len(found.seeds) < 2:
         return ""
-    facts = {f"seed {each.seed}": _cell(each.estimates["fqe"]) for each in found.seeds}
+    facts = {f"seed {each.seed}": _number(each.estimates["fqe"]) for each in found.seeds}
     text = "The same training, repeated: seeds that differ much are a matter of luck."
     return section("Stability over seeds", text, pairs(facts))
 
