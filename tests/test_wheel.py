@@ -26,5 +26,7 @@ def test_the_wheel_is_small() -> None:
         "recipes/assets.json",
         "recipes/pretrained/tmaze/final.npz",
         "report/viewer.js",
+        "report/live/graph.js",
+        "envs/live/tmaze.js",
         "data/embedded/tmaze.vlt/planner-mixed/metadata.json",
     } <= names

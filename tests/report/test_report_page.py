@@ -230,8 +230,8 @@ def test_every_way_of_acting_has_its_worst_tenth_and_length(tmp_path: Path) -> N
     heads = text[text.index('<table class="results">') :]
     assert '<th scope="col">worst tenth</th><th scope="col">episode length</th>' in heads
     assert '<td class="acting">0.25</td>' in text
-    assert 'data-name="worst tenth">0.123 [0.100, 0.200]</td>' in text
-    assert 'data-name="episode length">17.00 [16.00, 18.00]</td>' in text
+    assert 'data-name="worst tenth">0.123 [0.100,&nbsp;0.200]</td>' in text
+    assert 'data-name="episode length">17.00 [16.00,&nbsp;18.00]</td>' in text
     assert '<td class="acting">&lt;b&gt;</td>' in text
     assert text.count('">–</td>') == 2  # the worst tenth and length that are not known
     assert "CVaR at 10%" in text

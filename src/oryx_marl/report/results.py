@@ -144,7 +144,7 @@ def _interval(score: Score | None) -> str:
     if score is None:
         return numbers.MISSING
     mean, low, high = numbers.together([score.mean, score.low, score.high], extra=1)
-    return f"{mean} [{low}, {high}]" if score.has_interval else mean
+    return f"{mean} [{low},&nbsp;{high}]" if score.has_interval else mean
 
 
 def _environment_metrics(summary: Summary) -> str:
