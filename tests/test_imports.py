@@ -37,6 +37,7 @@ ROOMS = [
     "api",
     "tuning",
     "bench",
+    "serve",
     "cli",
 ]
 ROOT = {

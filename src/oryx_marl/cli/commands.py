@@ -34,6 +34,7 @@ ALONE = {
     "eval": Command("oryx_marl.cli.evaluate", "Eval"),
     "export": Command("oryx_marl.cli.export", "Export"),
     "report": Command("oryx_marl.cli.report", "Report"),
+    "serve": Command("oryx_marl.cli.serve", "Serve"),
     "trust": Command("oryx_marl.cli.trust", "TrustCommand"),
     "tune": Command("oryx_marl.cli.tune", "Tune"),
 }
@@ -59,7 +60,7 @@ GROUPS = {
 }
 MEMBER = {"train": "algorithm", "data": "data command", "bench": "suite"}
 """What one of a group is called."""
-ORDER = ("demo", "train", "eval", "trust", "tune", "data", "bench", "report", "export")
+ORDER = ("demo", "train", "eval", "trust", "tune", "data", "bench", "report", "export", "serve")
 
 
 def require_known(words: Sequence[str]) -> None:

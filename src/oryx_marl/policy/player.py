@@ -1,6 +1,5 @@
 """A trained policy in plain Python: shown what the agents see, it says what they do."""
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -8,13 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from oryx_marl.envs.base import find_action_names
-from oryx_marl.errors import OryxError
 from oryx_marl.policy.acting import name_of, resolve, temperature_of
+from oryx_marl.policy.arranging import PerAgent, arrange, name_actions
 from oryx_marl.policy.artifact import PolicyArtifact
 from oryx_marl.types import Observation
-
-PerAgent = Mapping[str, Any] | Sequence[Any] | np.ndarray
-"""One entry for each agent: by name, or in the order of `Player.spec.agents`."""
 
 
 class Player:
@@ -89,102 +85,20 @@ class Player:
             Actions [N], numpy integers, or [N, A] floats of a box; by name a dict of those agents
             that are present. `action_names[int(action)]` is the word of an action.
         """
-        seen, beside = self._split_masks(self._by_agent(observations, "observations"))
-        given = self._by_agent(action_mask, "action_mask")
-        masks = [
-            one if one is not None else other for one, other in zip(given, beside, strict=True)
-        ]
-        agent_mask = np.array([each is not None for each in seen])
-        told = [0.0 if each is None else float(each) for each in self._by_agent(rewards, "rewards")]
+        features, masks, agent_mask, told = arrange(self.spec, observations, action_mask, rewards)
         shown = Observation(
-            jnp.asarray(np.stack([self._features(i, each) for i, each in enumerate(seen)])),
-            jnp.asarray(self._masks(masks, agent_mask)),
+            jnp.asarray(features),
+            jnp.asarray(masks),
             jnp.asarray(agent_mask),
             jnp.asarray(self._count == 0),
             jnp.asarray(self._count, jnp.int32),
-            jnp.asarray(told, jnp.float32),
+            jnp.asarray(told),
         )
         batch = jax.tree.map(lambda x: x[None], shown)
         key = jax.random.fold_in(jax.random.fold_in(self._key, self._episode), self._count)
         self._carry, actions, _ = self._step(self._carry, batch, key)
         self._count += 1
-        chosen = np.asarray(actions[0])
-        if not isinstance(observations, Mapping):
-            return chosen
-        pairs = zip(self.spec.agents, chosen, agent_mask, strict=True)
-        return {name: action for name, action, is_here in pairs if is_here}
-
-    def _by_agent(self, values: PerAgent | None, what: str) -> list[Any]:
-        """One entry per agent, None for those of whom nothing is said."""
-        agents = self.spec.agents
-        if values is None:
-            return [None] * len(agents)
-        if isinstance(values, Mapping):
-            if unknown := set(values) - set(agents):
-                raise OryxError(f"{what}: there is no agent {sorted(unknown)}, only {list(agents)}")
-            return [values.get(name) for name in agents]
-        if len(values) != len(agents):
-            raise OryxError(
-                f"{what} must have one entry for each of {len(agents)} agents, got {len(values)}"
-            )
-        return list(values)
-
-    def _split_masks(self, seen: list[Any]) -> tuple[list[Any], list[Any]]:
-        """Features and masks, where PettingZoo shows them together."""
-        features: list[Any] = []
-        masks: list[Any] = []
-        for name, each in zip(self.spec.agents, seen, strict=True):
-            if not isinstance(each, Mapping):
-                features.append(each)
-                masks.append(None)
-                continue
-            if "observation" not in each:
-                raise OryxError(
-                    f"the observation of {name} is a dict with {sorted(each)}; its features must "
-                    'stand under "observation", and may have an "action_mask" beside them'
-                )
-            features.append(each["observation"])
-            masks.append(each.get("action_mask"))
-        return features, masks
-
-    def _features(self, agent: int, values: Any) -> np.ndarray:
-        """Features of an agent, filled up with zeros to those of the agent that has most."""
-        padded = np.zeros(self.spec.observation_size, np.float32)
-        if values is None:
-            return padded
-        given = np.asarray(values, np.float32)
-        sizes = {self.spec.observation_sizes[agent], self.spec.observation_size}
-        if given.ndim != 1 or len(given) not in sizes:
-            raise OryxError(
-                f"the observation of {self.spec.agents[agent]} must have "
-                f"{self.spec.observation_sizes[agent]} numbers, got shape {given.shape}"
-            )
-        if not np.all(np.isfinite(given)):
-            raise OryxError(
-                f"the observation of {self.spec.agents[agent]} has numbers that are "
-                f"not finite: {given.tolist()}"
-            )
-        padded[: len(given)] = given
-        return padded
-
-    def _masks(self, given: list[Any], agent_mask: np.ndarray) -> np.ndarray:
-        """Masks [N, A]; of absent agents, and of those of whom nothing is said, full."""
-        masks = np.ones((self.spec.num_agents, self.spec.action.size), bool)
-        for agent, each in enumerate(given):
-            if each is None or not agent_mask[agent]:
-                continue
-            mask, name = np.asarray(each, bool), self.spec.agents[agent]
-            if self.spec.action.kind == "box":
-                raise OryxError(f"action_mask of {name}: actions of a box have no mask")
-            if mask.shape != masks[agent].shape:
-                raise OryxError(
-                    f"action_mask of {name} must have {self.spec.action.size} entries, "
-                    f"got shape {mask.shape}"
-                )
-            if not mask.any():
-                raise OryxError(f"action_mask of {name} allows no action at all")
-            masks[agent] = mask
-        return masks
+        return name_actions(self.spec, observations, agent_mask, np.asarray(actions[0]))
 
 
 def _describe(artifact: PolicyArtifact, seed: int, act: str | float) -> str:
