@@ -12,7 +12,7 @@ from oryx_marl.serve.server import ServeSettings, serve
 
 @dataclass(frozen=True)
 class Serve:
-    """Serve a run's policy over HTTP and JSON: to many clients at once, with sessions or without."""
+    """Serve a run's policy over HTTP and JSON to many clients at once."""
 
     run_folder: RunFolder
     """Folder of the run, or a policy file."""
@@ -35,8 +35,6 @@ class Serve:
             self.seed,
             self.act,
             tell=say_aside,
-            tell_ready=lambda url: say(
-                f"serving {self.run_folder} on {url} (documents: {url}/docs)"
-            ),
+            tell_ready=lambda url: say(f"serving {self.run_folder} on {url}"),
         )
         say_aside("stopped")

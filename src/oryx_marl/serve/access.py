@@ -1,4 +1,4 @@
-"""Who may ask: whoever has one of the tokens, and on other addresses than this machine's none else."""
+"""Who may ask: whoever has a token; without any, only clients on this machine."""
 
 import hashlib
 import hmac

@@ -31,9 +31,10 @@ class Row:
     """Steps since the episode began; at 0 the state is the initial one."""
     noise: np.ndarray | None
     """[N, A] float32, times the temperature; None is greedy."""
-    slot: int | None = None
-    """Where the session has its state; None if the row brings one."""
+    slot: int = -1
+    """Where the session has its state; -1 if there is no session."""
     state: UInt8[np.ndarray, "size"] | None = None
+    """What a row without a session brings; None is the initial one."""
 
 
 class Stepped(NamedTuple):
@@ -106,7 +107,7 @@ class Engine:
             if each.dtype.kind == "f":
                 is_number &= ~np.isnan(each).reshape(count, -1).any(axis=1)
         states = self.layout.pack(parts, count)
-        kept = [i for i, row in enumerate(rows) if row.slot is not None and is_number[i]]
+        kept = [i for i, row in enumerate(rows) if row.slot >= 0 and is_number[i]]
         self._slots[[rows[i].slot for i in kept]] = states[kept]
         return Stepped(actions, states, is_number)
 
@@ -125,7 +126,7 @@ class Engine:
     def _states(self, rows: Sequence[Row]) -> list[np.ndarray]:
         states = np.tile(self.layout.initial, (len(rows), 1))
         # Also where an episode begins, which the policy is told: a slot has another session's past.
-        going = [i for i, row in enumerate(rows) if row.slot is not None and row.step_count > 0]
+        going = [i for i, row in enumerate(rows) if row.slot >= 0 and row.step_count > 0]
         states[going] = self._slots[[rows[i].slot for i in going]]
         for i, row in enumerate(rows):
             if row.state is not None:

@@ -43,6 +43,6 @@ class StateLayout:
         for (begin, end), (dtype, shape) in zip(self._places, self._kinds, strict=True):
             flat = np.ascontiguousarray(rows[:, begin:end])
             # A byte of a foreign row may be neither 0 nor 1, which no bool is.
-            part = flat != 0 if dtype == bool else flat.view(dtype)
+            part = flat != 0 if dtype.kind == "b" else flat.view(dtype)
             found.append(part.reshape(len(rows), *shape))
         return found

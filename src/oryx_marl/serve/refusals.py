@@ -1,4 +1,4 @@
-"""What a server answers instead of actions: a status, a code for programs, a sentence for people."""
+"""What a server answers instead: a status, a code for programs, a sentence for people."""
 
 from collections.abc import Mapping
 
