@@ -8,9 +8,9 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from oryx_marl_runtime.connection import AnswerError, Connection
 from oryx_marl_runtime.contract import ActionSpace, Spec
 from oryx_marl_runtime.errors import OryxError
-from oryx_marl_runtime.connection import AnswerError, Connection
 
 LOST = ("session_lost", "session_expired")
 Keep = Literal["server", "client"]

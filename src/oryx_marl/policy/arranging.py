@@ -106,6 +106,9 @@ def _split_masks(spec: Spec, seen: list[Any]) -> tuple[list[Any], list[Any]]:
 
 def _features(spec: Spec, seen: list[Any]) -> np.ndarray:
     """Features [N, O], filled up with zeros to those of the agent that has most."""
+    whole = _features_at_once(spec, seen)
+    if whole is not None:
+        return whole
     padded = np.zeros((spec.num_agents, spec.observation_size), np.float32)
     for agent, values in enumerate(seen):
         if values is None:
@@ -124,6 +127,25 @@ def _features(spec: Spec, seen: list[Any]) -> np.ndarray:
             f"the observation of {spec.agents[agent]} has numbers that are not finite: {told}"
         )
     return padded
+
+
+def _features_at_once(spec: Spec, seen: list[Any]) -> np.ndarray | None:
+    """The features, where all agents are there and see as much; else None.
+
+    A server arranges thousands of requests in a second: to look at each agent takes three times as
+    long.
+    """
+    if any(each is None for each in seen):
+        return None
+    try:
+        given = np.asarray(seen)
+    except (TypeError, ValueError):  # of different lengths
+        return None
+    if given.dtype.kind in NO_NUMBERS or given.shape != (spec.num_agents, spec.observation_size):
+        return None
+    with np.errstate(over="ignore"):
+        features = given.astype(np.float32)
+    return features if np.isfinite(features).all() else None
 
 
 def _masks(spec: Spec, given: list[Any], agent_mask: np.ndarray) -> np.ndarray:

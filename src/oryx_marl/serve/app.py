@@ -54,20 +54,18 @@ class App:
         access: Access,
         metrics: Metrics,
         max_body: int,
-        request_timeout: float,
         access_log: bool = False,
     ) -> None:
         self._routes = {route.name: route for route in routes}
         self._access, self._metrics = access, metrics
-        self._max_body, self._timeout = max_body, request_timeout
-        self._access_log = access_log
+        self._max_body, self._access_log = max_body, access_log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         began = time.perf_counter()
         route, headers = None, dict[str, str]()
-        body = _Body(scope, receive, self._max_body, self._timeout)
+        body = _Body(scope, receive, self._max_body)
         try:
             name, session = _find(scope["path"])
             route = self._routes.get(name)
@@ -107,18 +105,18 @@ class App:
 
 
 class _Body:
-    """What comes with a request, up to a size and a time."""
+    """What comes with a request, up to a size; how long that may take, the protocol knows."""
 
-    def __init__(self, scope: Scope, receive: Receive, most: int, seconds: float) -> None:
+    def __init__(self, scope: Scope, receive: Receive, most: int) -> None:
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        self._receive, self._most, self._seconds = receive, most, seconds
+        self._receive, self._most = receive, most
         length, coding = self.headers.get(b"content-length"), b"transfer-encoding" in self.headers
         self._length = int(length) if length is not None and length.isdigit() else None
         self.is_read = not coding and not self._length
         """Whether nothing more can come."""
 
     async def read(self) -> bytes:
-        """All of it; raises where it is too large, too slow or no JSON."""
+        """All of it; raises where it is too large or no JSON."""
         if self.is_read:
             return b""
         if self._length is not None and self._length > self._most:
@@ -128,15 +126,6 @@ class _Body:
             raise RefusedError(
                 415, "no_json", "send JSON, with the header Content-Type: application/json"
             )
-        try:
-            async with asyncio.timeout(self._seconds):
-                return await self._collect()
-        except TimeoutError:
-            raise RefusedError(
-                408, "too_slow", f"the request did not arrive within {self._seconds:g} seconds"
-            ) from None
-
-    async def _collect(self) -> bytes:
         parts: list[bytes] = []
         size = 0
         while not self.is_read:

@@ -72,6 +72,8 @@ class Engine:
         """Of the weights and of the form of the state: states of another are refused."""
         self._step = jax.jit(contract.step)
         self._slots = np.zeros((slots, self.layout.size), np.uint8)
+        self.longest_step = 0.0
+        """Seconds of a step of the largest batch, when it is compiled."""
 
     @property
     def slot_bytes(self) -> int:
@@ -83,7 +85,10 @@ class Engine:
         for size in self.sizes:
             began = time.monotonic()
             self.step([self._empty_row()] * size)
-            tell(size, time.monotonic() - began)
+            compiled = time.monotonic()
+            tell(size, compiled - began)
+            self.step([self._empty_row()] * size)
+            self.longest_step = time.monotonic() - compiled
 
     def draw_noise(
         self, random_seed: int, episode: int, step_count: int

@@ -117,7 +117,11 @@ class Handlers:
             answered = _require_numbers(await session.pending)
         finally:
             session.pending = None
-        about = {"step": session.step, "actions": self._name(given, shown, answered)}
+        about = {
+            "session": session.name,
+            "step": session.step,
+            "actions": self._name(given, shown, answered),
+        }
         session.step += 1
         session.answer = orjson.dumps(about)
         return Answer(200, session.answer)

@@ -155,7 +155,10 @@ def _schemas() -> dict[str, Any]:
     )
     return {
         "Step": _object({"step": asked, **shown}, ["observations"]),
-        "Answer": _object({"step": step, "actions": actions}, ["step", "actions"]),
+        "Answer": _object(
+            {"session": {"type": "string"}, "step": step, "actions": actions},
+            ["session", "step", "actions"],
+        ),
         "StateStep": _object(
             {
                 "state": {

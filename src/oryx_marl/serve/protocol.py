@@ -1,10 +1,11 @@
 """Connections of strangers: their number, the size of their headers and their patience are bounded.
 
-uvicorn bounds the time between two requests alone: a connection that sends nothing, or a header
-without end, would be held for ever.
+uvicorn bounds the time between two requests alone: a connection that sends nothing, or a request
+that never ends, would be held for ever.
 """
 
 import asyncio
+from http import HTTPStatus
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -19,11 +20,12 @@ class GuardedProtocol(HttpToolsProtocol):
     """uvicorn's protocol with bounds; a subclass says which."""
 
     max_connections = 1024
-    head_timeout = 15.0
+    request_timeout = 15.0
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._in_head, self._is_idle, self._begun, self._head_bytes = False, True, 0, 0
+        self._in_head, self._is_whole = False, True
+        self._begun, self._head_bytes = 0, 0
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -38,42 +40,44 @@ class GuardedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        begun, was_idle = self._begun, self._is_idle
+        begun, was_whole = self._begun, self._is_whole
         super().data_received(data)
         if self.transport.is_closing():
             return
-        # Whether the headers are still coming, or what came begins no request.
-        if self._in_head or (was_idle and self._begun == begun):
+        is_nothing = was_whole and self._begun == begun  # such as empty lines between requests
+        if self._is_whole and not is_nothing:
+            self._disarm()
+            return
+        self._arm()
+        if self._in_head or is_nothing:
             self._head_bytes += len(data)
-            self._arm()
             if self._head_bytes > MOST_HEAD:
                 self._refuse(431, "headers_too_large", "the headers of the request are too large")
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._in_head, self._is_idle, self._head_bytes = True, False, 0
+        self._in_head, self._is_whole, self._head_bytes = True, False, 0
         self._begun += 1
 
     def on_headers_complete(self) -> None:
         self._in_head = False
-        self._disarm()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        self._is_idle = True
+        self._is_whole = True
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, "no_http", "this is no valid HTTP request")
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Nothing is logged, and the connection is not read any further."""
-        self.transport.close()
+        """Nothing is logged; what follows would be another protocol, so nothing is read."""
+        self._refuse(400, "no_upgrade", "this server speaks HTTP/1.1 alone")
 
     def _arm(self) -> None:
-        """Closes the connection unless the headers come in time."""
+        """Closes the connection unless the request comes in time."""
         if self._timer is None:
-            self._timer = self.loop.call_later(self.head_timeout, self._give_up)
+            self._timer = self.loop.call_later(self.request_timeout, self._give_up)
 
     def _disarm(self) -> None:
         if self._timer is not None:
@@ -90,23 +94,19 @@ class GuardedProtocol(HttpToolsProtocol):
         self._disarm()
         body = orjson.dumps({"error": {"code": code, "message": message}})
         head = (
-            f"HTTP/1.1 {status} {REASONS[status]}\r\ncontent-type: application/json\r\n"
+            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: application/json\r\n"
             f"content-length: {len(body)}\r\nretry-after: 1\r\nconnection: close\r\n\r\n"
         )
-        if self.cycle is None or self.cycle.response_complete:  # else another answer is under way
+        # Unless the application has begun to answer, or will: to the request before this one.
+        is_answering = self.cycle is not None and (
+            self.cycle.response_started or (self._in_head and not self.cycle.response_complete)
+        )
+        if not is_answering or self.cycle.response_complete:
             self.transport.write(head.encode() + body)
         self.transport.close()
 
 
-REASONS = {
-    400: "Bad Request",
-    408: "Request Timeout",
-    431: "Request Header Fields Too Large",
-    503: "Service Unavailable",
-}
-
-
 def make_protocol(connections: int, seconds: float) -> type[GuardedProtocol]:
     """The protocol with these bounds, as uvicorn wants it: a class."""
-    bounds = {"max_connections": connections, "head_timeout": seconds}
+    bounds = {"max_connections": connections, "request_timeout": seconds}
     return type("Protocol", (GuardedProtocol,), bounds)

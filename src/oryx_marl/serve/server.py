@@ -1,18 +1,21 @@
 """Puts the parts together, compiles, and then listens until it is told to stop."""
 
+import asyncio
 import contextlib
+import gc
 import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
 from oryx_marl.errors import OryxError
 from oryx_marl.policy.artifact import PolicyArtifact
 from oryx_marl.serve import logs, openapi, page
+from oryx_marl.serve.accepting import Acceptor
 from oryx_marl.serve.access import Access, read_tokens, require_safe
 from oryx_marl.serve.app import App, make_routes
 from oryx_marl.serve.batching import Batcher
@@ -77,7 +80,7 @@ class Service:
         self.app = self._make_app(tokens or [], access_log)
 
     def is_ready(self) -> bool:
-        return self.batcher.is_alive and not self.is_stopping
+        return not self.is_stopping
 
     def _make_app(self, tokens: list[str], access_log: bool) -> App:
         document = openapi.make_document()
@@ -86,9 +89,8 @@ class Service:
             "/docs": Answer(200, page.render(document).encode(), "text/html; charset=utf-8"),
         }
         routes = make_routes(self.handlers, self.metrics, self.is_ready, documents)
-        body, seconds = self.limits.max_body, self.limits.request_timeout
-        assert body is not None  # by `with_state`
-        return App(routes, Access(tokens), self.metrics, body, seconds, access_log)
+        assert self.limits.max_body is not None  # by `with_state`
+        return App(routes, Access(tokens), self.metrics, self.limits.max_body, access_log)
 
 
 def serve(
@@ -123,6 +125,8 @@ def serve(
             lambda rows, seconds: tell(f"compiled for batches of {rows}: {seconds:.1f} s")
         )
         logs.set_up()
+        gc.collect()
+        gc.freeze()  # what there is now stays: to search it for garbage takes 100 ms at a time
         _listen(service, listener, lambda: tell_ready(address_of(listener)))
         service.batcher.stop()
     finally:
@@ -156,9 +160,16 @@ class _Server(uvicorn.Server):
     ) -> None:
         super().__init__(config)
         self._service, self._tell_ready = service, tell_ready
+        self.servers: list[Any] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=sockets)
+        def make_protocol() -> asyncio.Protocol:
+            kind: Any = self.config.http_protocol_class
+            return kind(config=self.config, server_state=self.server_state, app_state={})
+
+        loop, backlog = asyncio.get_running_loop(), self.config.backlog
+        self.servers = [Acceptor(loop, each, make_protocol, backlog) for each in sockets or ()]
+        self.started = True
         self._tell_ready()
 
     async def on_tick(self, counter: int) -> bool:
