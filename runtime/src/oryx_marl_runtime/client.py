@@ -172,7 +172,12 @@ def connect(
         timeout: seconds to wait for an answer.
         retry_for: seconds to try again when the connection is lost or the server is full.
     """
-    return RemotePlayer(Connection(url, token, timeout, retry_for), keep, act, random_seed)
+    connection = Connection(url, token, timeout, retry_for)
+    try:
+        return RemotePlayer(connection, keep, act, random_seed)
+    except OryxError:
+        connection.close()
+        raise
 
 
 def _to_spec(policy: Mapping[str, Any]) -> Spec:

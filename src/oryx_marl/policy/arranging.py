@@ -122,7 +122,7 @@ def _features(spec: Spec, seen: list[Any]) -> np.ndarray:
         padded[agent, : len(given)] = given
     if not np.isfinite(padded).all():
         agent = int(np.isfinite(padded).all(axis=1).argmin())
-        told = texts.shorten(str(np.asarray(seen[agent], np.float32).tolist()), 500)
+        told = texts.shorten(str(_numbers(seen[agent], "").tolist()), 500)
         raise OryxError(
             f"the observation of {spec.agents[agent]} has numbers that are not finite: {told}"
         )

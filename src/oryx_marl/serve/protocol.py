@@ -28,7 +28,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._begun, self._head_bytes = 0, 0
         self._timer: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         if len(self.connections) > self.max_connections:
             self._refuse(503, "busy", "too many connections are open: try again in a second")
@@ -97,12 +97,15 @@ class GuardedProtocol(HttpToolsProtocol):
             f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: application/json\r\n"
             f"content-length: {len(body)}\r\nretry-after: 1\r\nconnection: close\r\n\r\n"
         )
-        # Unless the application has begun to answer, or will: to the request before this one.
-        is_answering = self.cycle is not None and (
-            self.cycle.response_started or (self._in_head and not self.cycle.response_complete)
-        )
-        if not is_answering or self.cycle.response_complete:
-            self.transport.write(head.encode() + body)
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            if self._in_head or self._is_whole:  # a good request is before this one
+                cycle.keep_alive = False  # uvicorn closes when it is answered
+                return
+            if cycle.response_started:
+                self.transport.close()
+                return
+        self.transport.write(head.encode() + body)
         self.transport.close()
 
 

@@ -127,13 +127,15 @@ def serve(
         logs.set_up()
         gc.collect()
         gc.freeze()  # what there is now stays: to search it for garbage takes 100 ms at a time
-        _listen(service, listener, lambda: tell_ready(address_of(listener)))
+        server = make_server(service, lambda: tell_ready(address_of(listener)))
+        server.run(sockets=[listener])
         service.batcher.stop()
     finally:
         listener.close()
 
 
-def _listen(service: Service, listener: socket.socket, tell_ready: Callable[[], None]) -> None:
+def make_server(service: Service, tell_ready: Callable[[], None]) -> "PolicyServer":
+    """A server, to be run with a socket; its application is compiled already."""
     limits = service.limits
     config = uvicorn.Config(
         service.app,
@@ -149,10 +151,10 @@ def _listen(service: Service, listener: socket.socket, tell_ready: Callable[[], 
         timeout_keep_alive=int(max(1, limits.keep_alive)),
         timeout_graceful_shutdown=int(max(1, limits.grace)),
     )
-    _Server(config, service, tell_ready).run(sockets=[listener])
+    return PolicyServer(config, service, tell_ready)
 
 
-class _Server(uvicorn.Server):
+class PolicyServer(uvicorn.Server):
     """uvicorn's server; a signal that ends it is not raised again when it has ended."""
 
     def __init__(
