@@ -12,7 +12,9 @@ from oryx_marl.errors import OryxError
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "oryx_marl"
-COMMAND_LINE = ("cli/", "bench/", "recipes/", "data/hub/", "data/quality/", "data/sources/")
+COMMAND_LINE = (
+    *("cli/", "bench/", "recipes/", "serve/", "data/hub/", "data/quality/", "data/sources/"),
+)
 """Where messages are those of commands that Python's interface does not have."""
 
 

@@ -4,6 +4,7 @@ import http.client
 import json
 import logging
 import random
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -171,7 +172,6 @@ def test_many_clients_at_once(url: str) -> None:
     assert len({str(each) for each in found}) > 1
 
 
-@pytest.mark.slow
 def test_two_thousand_malformed_requests(caplog: pytest.LogCaptureFixture) -> None:
     """Half of them wrong JSON, half wrong HTTP, with a token: only 4xx, and nothing in the log."""
     limits = replace(LIMITS, request_timeout=5.0)
@@ -192,6 +192,8 @@ def test_two_thousand_malformed_requests(caplog: pytest.LogCaptureFixture) -> No
             counted[status] = counted.get(status, 0) + 1
         with oryx_marl_runtime.connect(url, token=TOKEN) as player:
             assert set(player.act(SEEN)) == set(SEEN)
+    told = dict(re.findall(r'_total\{route="-",status="(\d+)"\} (\d+)', service.metrics.render()))
+    assert int(told["400"]) > 400, "what is no HTTP is counted too"
     assert all(400 <= status < 500 for status in counted), counted
     assert counted[400] > 900
     assert caplog.records

@@ -1,7 +1,7 @@
 """The ASGI application: finds the handler, checks token and size, and answers in JSON.
 
-It is written by hand and not with a framework: nine routes need none, the time of a request goes
-into the policy, and no answer repeats what a stranger sent.
+It is written by hand and not with a framework: a dozen routes need none, which would take a fifth
+of the time of a request (35 of 150 µs), and no answer repeats what a stranger sent.
 """
 
 import asyncio

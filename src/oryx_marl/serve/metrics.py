@@ -47,6 +47,10 @@ class Metrics:
         self._requests[route, status] += 1
         self._seconds.add(seconds)
 
+    def count_refusal(self, status: int) -> None:
+        """An answer to what is no request, or came too slowly to be one."""
+        self._requests["-", status] += 1
+
     def count_batch(self, rows: int) -> None:
         self._batches.add(rows)
 

@@ -118,7 +118,35 @@ def _ref(name: str) -> dict[str, str]:
 
 
 def _schemas() -> dict[str, Any]:
-    shown = {
+    step = _whole("number of the step in its episode, from 0 on")
+    actions = {
+        "description": "of each agent, a number or the list of a box; as the observations are: in "
+        "their order, or by name",
+        "type": ["array", "object"],
+    }
+    given = _text("to be brought with the next request, as it is")
+    answer = {"step": step, "actions": actions}
+    asked = _whole(
+        "number of this step: sent again with the same request, it gives the same answer; "
+        "left out, it is the next one"
+    )
+    brought = _text("of the last answer; none begins an episode")
+    error = {"code": _text("for programs"), "message": _text("for people")}
+    return {
+        "Step": _object({"step": asked, **_shown()}, ["observations"]),
+        "Answer": _object({"session": _text("its name"), **answer}),
+        "StateStep": _object({"state": brought, **_shown(), **_begun()}, ["observations"]),
+        "StateAnswer": _object({**answer, "state": given}),
+        "Begin": _object(_begun(), []),
+        "Session": _session(),
+        "Policy": _policy(),
+        "Error": _object({"error": _object(error)}),
+    }
+
+
+def _shown() -> dict[str, Any]:
+    """Entries of a step."""
+    return {
         "observations": _per_agent(
             "features of each agent, or {observation, action_mask}; agents that are left out or "
             "null are absent"
@@ -131,7 +159,11 @@ def _schemas() -> dict[str, Any]:
             "description": "standard noise [agents][actions] in place of that drawn here",
         },
     }
-    begun = {
+
+
+def _begun() -> dict[str, Any]:
+    """Entries of an episode's beginning."""
+    return {
         "act": {
             "oneOf": [
                 {"type": "string", "enum": ["sampled", "greedy"]},
@@ -142,65 +174,21 @@ def _schemas() -> dict[str, Any]:
         "random_seed": _whole("of the draws: the same number gives the same actions"),
         "episode": _whole("number of the episode, which draws other random numbers"),
     }
-    step = _whole("number of the step in its episode, from 0 on")
-    actions = {
-        "description": "of each agent, a number or the list of a box; as the observations are: in "
-        "their order, or by name",
-        "type": ["array", "object"],
-    }
-    state = {"type": "string", "description": "to be brought with the next request, as it is"}
-    asked = _whole(
-        "number of this step: sent again with the same request, it gives the same answer; "
-        "left out, it is the next one"
-    )
-    return {
-        "Step": _object({"step": asked, **shown}, ["observations"]),
-        "Answer": _object(
-            {"session": {"type": "string"}, "step": step, "actions": actions},
-            ["session", "step", "actions"],
-        ),
-        "StateStep": _object(
-            {
-                "state": {
-                    **state,
-                    "description": "what the last answer gave; none begins an episode",
-                },
-                **shown,
-                **begun,
-            },
-            ["observations"],
-        ),
-        "StateAnswer": _object(
-            {"step": step, "actions": actions, "state": state}, ["step", "actions", "state"]
-        ),
-        "Begin": _object(begun, []),
-        "Session": _session(),
-        "Policy": _policy(),
-        "Error": _object(
-            {
-                "error": _object(
-                    {"code": {"type": "string"}, "message": {"type": "string"}},
-                    ["code", "message"],
-                )
-            },
-            ["error"],
-        ),
-    }
 
 
 def _session() -> dict[str, Any]:
     fields = {
-        "session": {"type": "string", "description": "its name, which is a secret"},
+        "session": _text("its name, which is a secret"),
         "step": _whole("number of the next step"),
         "episode": _whole("number of the episode"),
-        "act": {"type": "string", "description": "how it acts"},
+        "act": _text("how it acts"),
         "random_seed": _whole("of the draws"),
         "expires_in": {
             "type": "number",
             "description": "seconds without a request after which it ends",
         },
     }
-    return _object(fields, list(fields))
+    return _object(fields)
 
 
 def _policy() -> dict[str, Any]:
@@ -219,7 +207,7 @@ def _policy() -> dict[str, Any]:
         "sha256": {"type": "string", "description": "of the policy file"},
         "agents": {"type": "array", "items": {"type": "string"}},
         "observation_sizes": {"type": "array", "items": {"type": "integer"}},
-        "action": _object(action, list(action)),
+        "action": _object(action),
         "action_names": {"type": ["array", "null"], "items": {"type": "string"}},
         "act": {"type": "string", "description": "how it acts where nothing is said"},
         "noise": {"type": "string", "enum": ["gumbel", "normal"]},
@@ -227,16 +215,21 @@ def _policy() -> dict[str, Any]:
         "limits": {"type": "object", "additionalProperties": {"type": "number"}},
         "version": {"type": "string", "description": "of oryx-marl"},
     }
-    return _object(fields, list(fields))
+    return _object(fields)
 
 
-def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+def _object(properties: dict[str, Any], required: list[str] | None = None) -> dict[str, Any]:
+    """An object, whose entries are all required unless some are named."""
     return {
         "type": "object",
         "properties": properties,
-        "required": required,
+        "required": list(properties) if required is None else required,
         "additionalProperties": False,
     }
+
+
+def _text(about: str) -> dict[str, Any]:
+    return {"type": "string", "description": about}
 
 
 def _per_agent(about: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ that never ends, would be held for ever.
 """
 
 import asyncio
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
@@ -21,6 +22,8 @@ class GuardedProtocol(HttpToolsProtocol):
 
     max_connections = 1024
     request_timeout = 15.0
+    count: Callable[[int], None] = staticmethod(lambda status: None)
+    """Told the status of each answer that the application does not give."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -107,9 +110,16 @@ class GuardedProtocol(HttpToolsProtocol):
                 return
         self.transport.write(head.encode() + body)
         self.transport.close()
+        self.count(status)
 
 
-def make_protocol(connections: int, seconds: float) -> type[GuardedProtocol]:
+def make_protocol(
+    connections: int, seconds: float, count: Callable[[int], None]
+) -> type[GuardedProtocol]:
     """The protocol with these bounds, as uvicorn wants it: a class."""
-    bounds = {"max_connections": connections, "request_timeout": seconds}
+    bounds = {
+        "max_connections": connections,
+        "request_timeout": seconds,
+        "count": staticmethod(count),
+    }
     return type("Protocol", (GuardedProtocol,), bounds)

@@ -139,7 +139,9 @@ def make_server(service: Service, tell_ready: Callable[[], None]) -> "PolicyServ
     limits = service.limits
     config = uvicorn.Config(
         service.app,
-        http=make_protocol(limits.max_connections, limits.request_timeout),
+        http=make_protocol(
+            limits.max_connections, limits.request_timeout, service.metrics.count_refusal
+        ),
         ws="none",
         lifespan="off",
         log_config=None,
