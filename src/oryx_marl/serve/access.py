@@ -22,11 +22,6 @@ class Access:
     def __init__(self, tokens: Sequence[str] = ()) -> None:
         self._digests = [_digest(token.encode()) for token in tokens]
 
-    @property
-    def is_open(self) -> bool:
-        """Whether there is no token, so that everyone may ask."""
-        return not self._digests
-
     def admits(self, authorization: bytes | None) -> bool:
         """Whether the header `Authorization: Bearer TOKEN` has one of the tokens."""
         if not self._digests:

@@ -6,7 +6,7 @@ from typing import Any
 
 from oryx_marl import reading, texts
 from oryx_marl.errors import OryxError
-from oryx_marl.policy.acting import name_of, temperature_of
+from oryx_marl.policy.acting import name_of
 from oryx_marl.serve import refusals
 from oryx_marl.serve.packages import orjson
 
@@ -100,8 +100,3 @@ def noise(name: str, value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise refusals.invalid(f"{name} must be a list of lists: [agents][actions]")
     return value
-
-
-def temperature(name: str) -> float:
-    """Of a way of acting that `act` has read."""
-    return temperature_of(name)

@@ -2,13 +2,13 @@
 
 import bisect
 import itertools
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 ROWS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0)
-PAGE_BYTES = 4096
 
 
 class Histogram:
@@ -87,6 +87,7 @@ def _head(name: str, kind: str, about: str) -> list[str]:
 def resident_bytes() -> float:
     """Resident memory of this process; 0 where the system does not tell."""
     try:
-        return PAGE_BYTES * float(Path("/proc/self/statm").read_text().split()[1])
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return float(pages * os.sysconf("SC_PAGE_SIZE"))
     except (OSError, IndexError, ValueError):
         return 0.0

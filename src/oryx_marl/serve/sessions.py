@@ -88,8 +88,7 @@ class Sessions:
         session = self._by_name.get(name)
         if session is None:
             raise self._lost(name)
-        session.used = self._clock()
-        self._by_name.move_to_end(name)
+        self._use(session)
         return session
 
     def end(self, session: Session, why: str = "client") -> None:
@@ -106,12 +105,11 @@ class Sessions:
             if oldest.used >= before:
                 return
             if oldest.pending is not None:
-                self.get_again(oldest)
+                self._use(oldest)
                 continue
             self.end(oldest, "expired")
 
-    def get_again(self, session: Session) -> None:
-        """Marks a session as used now."""
+    def _use(self, session: Session) -> None:
         session.used = self._clock()
         self._by_name.move_to_end(session.name)
 
