@@ -77,7 +77,7 @@ def compare_exactly(policy: PolicyArtifact, contract: Contract, batch: int, coun
         outputs = run(inputs | state)
         actions, info = reference.step(inputs)
         np.testing.assert_array_equal(outputs["actions"], actions)
-        for name, value in describe_actions(info).items():
+        for name, value in describe_actions(info, actions).items():
             np.testing.assert_array_equal(outputs[name], value)
         state = next_state(outputs)
         for value, leaf in zip(state.values(), reference.leaves, strict=True):
@@ -115,7 +115,7 @@ def compare_closely(policy: PolicyArtifact, contract: Contract, batch: int, coun
                 name: np.where(_like(equal, leaf), state[name], leaf) for name, leaf in leaves
             }
         ties += int((~equal).sum())
-        for name, value in describe_actions(info).items():
+        for name, value in describe_actions(info, actions).items():
             error = np.abs(outputs[name] - np.asarray(value))[equal]
             far[name] = far.get(name, 0) + int((error > CLOSE).sum())
             entries += error.size

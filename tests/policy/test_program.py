@@ -49,7 +49,7 @@ def compare(policy: PolicyArtifact, folder: Path, count: int) -> None:
         actions, info = reference.step(step)
         here = step["agent_mask"]
         np.testing.assert_array_equal(to_array(outputs["actions"])[here], actions[here])
-        for name, value in describe_actions(info).items():
+        for name, value in describe_actions(info, actions).items():
             np.testing.assert_allclose(to_array(outputs[name]), value, rtol=CLOSE, atol=CLOSE)
 
 

@@ -114,19 +114,23 @@ def _flat(policy: Policy, structure: Any) -> Callable[..., tuple[Array, Any, dic
     def act(*arguments: Array) -> tuple[Array, Any, dict[str, Array]]:
         carry = jax.tree.unflatten(structure, arguments[count:-1])
         carry, actions, info = policy.act(carry, Observation(*arguments[:count]), arguments[-1])
-        return actions, carry, describe_actions(info)
+        return actions, carry, describe_actions(info, actions)
 
     return act
 
 
-def describe_actions(info: Any) -> dict[str, Array]:
-    """What a policy says of its actions, by name: log-probabilities, or parameters of a Normal."""
+def describe_actions(info: Any, actions: Array | np.ndarray) -> dict[str, Array]:
+    """What a policy says of its actions, by name: log-probabilities, or parameters of a Normal.
+
+    Of a vector alone no density is told: near a bound it changes with the vector's last digit.
+    """
     if isinstance(info, Categorical):
         return {"log_probs": info.log_probs}
     if isinstance(info, SquashedNormal):
         return {"log_std": info.log_std, "mean": info.mean}
     told = getattr(info, "log_probs", None)
-    return {} if told is None else {"log_prob": told}
+    is_id = jnp.issubdtype(actions.dtype, jnp.integer)
+    return {"log_prob": told} if told is not None and is_id else {}
 
 
 def to_json(contract: Contract, spec: Spec) -> dict[str, Any]:
