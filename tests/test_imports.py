@@ -34,6 +34,7 @@ ROOMS = [
     "resuming",
     "report",
     "trusting",
+    "replaying",
     "api",
     "tuning",
     "bench",

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from rich.console import Console
 
-from oryx_marl import experiment, recipes, registry, renamed, resuming, trusting
+from oryx_marl import experiment, recipes, registry, renamed, replaying, resuming, trusting
 from oryx_marl.algorithms._making import make_algorithm
 from oryx_marl.config import coerce, replace_by_name, setting_names
 from oryx_marl.data import catalog, vault
@@ -437,6 +437,43 @@ def export(
     home = source.with_name(f"{source.stem}-export") if source.is_file() else source / "export"
     target = home / format if folder is None else Path(folder)
     return exporting.write(policy, target, format, seed)
+
+
+def replay(
+    run: TrainedRun | str | Path,
+    out: str | Path,
+    *,
+    episodes: int | None = None,
+    act: str | float | None = None,
+    env: Any = None,
+    seed: int | None = None,
+    which: Which | None = None,
+    random_seed: int | None = None,
+    fps: int | None = None,
+    scale: int | None = None,
+    progress: bool = True,
+) -> Path:
+    """Writes a film of a trained policy, like `oryx replay`; the file.
+
+    Without `episodes`, `act`, `env`, `seed`, `which` and `random_seed` it shows the episodes that
+    were recorded with the run; with any of them new ones are played.
+
+    Args:
+        run: what `train` returned, the folder of a run, or a policy file.
+        out: the file, which ends in .gif or .mp4.
+        episodes: how many new ones (default: 6).
+        act: "sampled", "greedy", or a temperature between them.
+        env: where they are played, as in `evaluate`.
+        seed: number of the training's seed (default: the first).
+        which: the last weights (default), or those of the best evaluation.
+        random_seed: another number gives other episodes.
+        fps: steps per second (default: 4, more for long episodes).
+        scale: pixels of the film for each pixel of the picture.
+        progress: show a progress bar.
+    """
+    new = replaying.NewEpisodes(episodes, act, env, seed, which, random_seed)
+    console = Console(stderr=True, quiet=not progress)
+    return replaying.write(_folder(run), [Path(out)], new, fps, scale, console).paths[0]
 
 
 def list_algorithms() -> list[str]:

@@ -1,7 +1,11 @@
 """How this package was installed: messages name what works here, in a checkout or from a wheel."""
 
+import importlib
 from importlib import metadata
 from pathlib import Path
+from types import ModuleType
+
+from oryx_marl.errors import OryxError
 
 PACKAGE = "oryx-marl"
 
@@ -20,6 +24,16 @@ def how_to_install(extra: str) -> str:
     root = find_checkout()
     options = f"'{PACKAGE}[{extra}]'" if root is None else f"-e '{root}[{extra}]'"
     return f"pip install {options}"
+
+
+def optional(module: str, extra: str) -> ModuleType:
+    """A module of a package that comes with an extra."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise OryxError(
+            f"this needs the package {error.name}; install it: {how_to_install(extra)}"
+        ) from error
 
 
 def point_to_page(title: str, file: str) -> str:

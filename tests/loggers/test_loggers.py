@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oryx_marl import api, experiment
+from oryx_marl import api, experiment, installation
 from oryx_marl.algorithms import bc
 from oryx_marl.data import catalog
 from oryx_marl.data.subsample import whole_episodes
@@ -274,9 +274,9 @@ def test_a_missing_package_is_told_before_any_work(
     def missing(module: str) -> None:
         raise ModuleNotFoundError(f"No module named '{module}'", name=module)
 
-    importer: Callable[..., Any] = base.importlib.import_module
+    importer: Callable[..., Any] = installation.importlib.import_module
     monkeypatch.setattr(
-        base.importlib,
+        installation.importlib,
         "import_module",
         lambda module, *rest: missing(module) if module == package else importer(module, *rest),
     )

@@ -33,6 +33,7 @@ ALONE = {
     "demo": Command("oryx_marl.cli.demo", "Demo"),
     "eval": Command("oryx_marl.cli.evaluate", "Eval"),
     "export": Command("oryx_marl.cli.export", "Export"),
+    "replay": Command("oryx_marl.cli.replay", "Replay"),
     "report": Command("oryx_marl.cli.report", "Report"),
     "serve": Command("oryx_marl.cli.serve", "Serve"),
     "trust": Command("oryx_marl.cli.trust", "TrustCommand"),
@@ -60,7 +61,10 @@ GROUPS = {
 }
 MEMBER = {"train": "algorithm", "data": "data command", "bench": "suite"}
 """What one of a group is called."""
-ORDER = ("demo", "train", "eval", "trust", "tune", "data", "bench", "report", "export", "serve")
+ORDER = (
+    *("demo", "train", "eval", "trust", "tune", "data", "bench"),
+    *("report", "replay", "export", "serve"),
+)
 
 
 def require_known(words: Sequence[str]) -> None:

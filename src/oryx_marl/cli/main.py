@@ -1,4 +1,5 @@
-"""The command line: `oryx demo | train | eval | trust | tune | data | bench | report | export`."""
+"""The command line: `oryx demo | train | eval | trust | tune | data | bench | report | replay |
+export`."""
 
 import io
 import os

@@ -5,11 +5,9 @@ a convenience: when it fails, that is told once and the training goes on without
 of every other callback are not caught: they are the user's own code, and the run can be resumed.
 """
 
-import importlib
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +15,6 @@ import numpy as np
 from oryx_marl import config as configs
 from oryx_marl import registry, texts
 from oryx_marl.errors import OryxError, OryxWarning
-from oryx_marl.installation import how_to_install
 from oryx_marl.runs.documents import Evaluation, MetricRow, RunConfig, Summary
 from oryx_marl.runs.folder import Run
 
@@ -106,16 +103,6 @@ def make(names: Sequence[str]) -> list[Logger]:
     if twice := {name for name in names if list(names).count(name) > 1}:
         raise OryxError(f"each logger can be named once; given twice: {', '.join(sorted(twice))}")
     return [registry.load(ROOM, name).make() for name in names]
-
-
-def optional(module: str, extra: str) -> ModuleType:
-    """A module of a package that comes with an extra."""
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise OryxError(
-            f"this needs the package {error.name}; install it: {how_to_install(extra)}"
-        ) from error
 
 
 class Scalar(NamedTuple):

@@ -4,6 +4,7 @@ import json
 import time
 from typing import Any
 
+from oryx_marl.installation import optional
 from oryx_marl.loggers.base import (
     Line,
     Logger,
@@ -11,7 +12,6 @@ from oryx_marl.loggers.base import (
     hyperparameters,
     lines_of,
     means,
-    optional,
     scalars,
 )
 from oryx_marl.runs.documents import Evaluation, MetricRow, RunConfig, Summary

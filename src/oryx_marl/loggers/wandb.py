@@ -5,7 +5,8 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import Any
 
-from oryx_marl.loggers.base import Line, Logger, final_scores, lines_of, means, optional, scalars
+from oryx_marl.installation import optional
+from oryx_marl.loggers.base import Line, Logger, final_scores, lines_of, means, scalars
 from oryx_marl.runs.documents import Evaluation, MetricRow, RunConfig, Summary
 from oryx_marl.runs.folder import Run
 from oryx_marl.runs.sealed import Document, require_object

@@ -25,7 +25,7 @@ class Film:
         """What came of it until the next one, mean over agents."""
         self.every = 1
         """Steps from one picture to the next."""
-        self._count = 0
+        self.steps = 0
 
     def add(
         self,
@@ -35,14 +35,14 @@ class Film:
         draw: Callable[[], np.ndarray],
     ) -> None:
         """The next step; `draw` gives a picture after it, where one is wanted."""
-        if self._count % self.every == 0:
+        if self.steps % self.every == 0:
             if len(self.actions) == MOST_STEPS:
                 self._thin()
             self.actions.append(actions)
             self.rewards.append(0.0)
         self.rewards[-1] += reward
-        self._count += 1
-        if is_last or self._count % self.every == 0:
+        self.steps += 1
+        if is_last or self.steps % self.every == 0:
             self.frames.append(draw())
 
     def _thin(self) -> None:

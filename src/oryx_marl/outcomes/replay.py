@@ -1,6 +1,7 @@
 """A few recorded episodes with their pictures, for the page."""
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -16,35 +17,55 @@ MOST_NOISE = 2**20
 """Numbers of noise that an episode is recorded with: 4 MB."""
 
 
+class Recorded(NamedTuple):
+    """Episodes that were played; pictures are drawn when an episode is asked for."""
+
+    lengths: tuple[int, ...]
+    """Pictures of each."""
+    size: tuple[int, int]
+    """Height and width of a picture."""
+    episodes: Iterator[Episode]
+
+
 def make_replay(
     evaluator: Evaluator, weights: Any, stream: int, episodes: int, temperature: float = 1.0
 ) -> list[Episode]:
-    """Pictures and actions of episodes of the first seed."""
+    """The same as `record`, all drawn."""
+    return list(record(evaluator, weights, stream, episodes, temperature).episodes)
+
+
+def record(
+    evaluator: Evaluator, weights: Any, stream: int, episodes: int, temperature: float = 1.0
+) -> Recorded:
+    """Episodes of the first seed, of an environment with `render_rgb`."""
     if is_host(evaluator.env):
-        return _make_on_host(evaluator, weights, stream, episodes, temperature)
+        return _record_on_host(evaluator, weights, stream, episodes, temperature)
     env = require_jax(evaluator.env, "a replay")
     recorded = evaluator.record_trajectories(weights, stream, episodes, temperature)
     played = jax.device_get(recorded)
-    found = []
-    for index in range(episodes):
-        length = int(played.live[:, index].sum())
-        states = [jax.tree.map(lambda x: x[t, index], played.states) for t in range(length)]  # noqa: B023
-        states.append(jax.tree.map(lambda x: x[index], played.last))  # noqa: B023
-        rewards = played.rewards[:length, index]
-        found.append(
-            Episode(
-                title=f"episode {index + 1}",
-                episode_return=float(rewards.sum()),
-                frames=np.stack([env.render_rgb(each) for each in states]),
-                actions=tuple(
-                    tuple(caption(env, np.asarray(action)) for action in played.actions[t, index])
-                    for t in range(length)
-                ),
-                rewards=tuple(rewards.tolist()),
-                inputs=_inputs(env, played, index, length),
-            )
-        )
-    return found
+    lengths = tuple(int(length) + 1 for length in played.live.sum(axis=0))
+    height, width, _ = env.render_rgb(jax.tree.map(lambda x: x[0, 0], played.states)).shape
+    drawn = (_draw(env, played, index) for index in range(episodes))
+    return Recorded(lengths, (height, width), drawn)
+
+
+def _draw(env: Env, played: Trajectories, index: int) -> Episode:
+    """One of the episodes that were played side by side."""
+    length = int(played.live[:, index].sum())
+    states = [jax.tree.map(lambda x: x[t, index], played.states) for t in range(length)]  # noqa: B023
+    states.append(jax.tree.map(lambda x: x[index], played.last))
+    rewards = played.rewards[:length, index]
+    return Episode(
+        title=f"episode {index + 1}",
+        episode_return=float(rewards.sum()),
+        frames=np.stack([env.render_rgb(each) for each in states]),
+        actions=tuple(
+            tuple(caption(env, np.asarray(action)) for action in played.actions[t, index])
+            for t in range(length)
+        ),
+        rewards=tuple(rewards.tolist()),
+        inputs=_inputs(env, played, index, length),
+    )
 
 
 def _inputs(env: Env, played: Trajectories, index: int, length: int) -> Inputs | None:
@@ -62,26 +83,32 @@ def _inputs(env: Env, played: Trajectories, index: int, length: int) -> Inputs |
     )
 
 
-def _make_on_host(
+def _record_on_host(
     evaluator: Evaluator, weights: Any, stream: int, episodes: int, temperature: float
-) -> list[Episode]:
+) -> Recorded:
     env = evaluator.env
     assert is_host(env)
     films = film_episodes(
         env, lambda filmed: evaluator.walk(filmed, weights, stream, episodes, temperature)
     )
-    return [
+    found = [
         Episode(
             title=f"episode {index + 1}" + (f", every {film.every}th step" * (film.every > 1)),
             episode_return=float(sum(film.rewards)),
             frames=np.stack(film.frames),
             actions=tuple(
-                tuple(caption(env, action) for action in acted) for acted in film.actions
+                tuple(caption(env, np.asarray(action)) for action in acted)
+                for acted in film.actions
             ),
             rewards=tuple(film.rewards),
+            every=film.every,
+            steps=film.steps,
         )
         for index, film in enumerate(films)
     ]
+    lengths = tuple(len(episode.frames) for episode in found)
+    height, width = found[0].frames.shape[1:3]
+    return Recorded(lengths, (height, width), iter(found))
 
 
 def caption(env: Env | HostEnv, action: Int[np.ndarray, ""] | Float[np.ndarray, " A"]) -> str:

@@ -1,7 +1,7 @@
 """Scores in an environment: while training, and of the last and best weights at its end."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from oryx_marl.eval import metrics
@@ -10,6 +10,7 @@ from oryx_marl.outcomes.base import Trained
 from oryx_marl.outcomes.replay import make_replay
 from oryx_marl.policy.acting import ways_in
 from oryx_marl.runs.documents import Evaluation, MarlEval, Score, Summary
+from oryx_marl.runs.replay import Shown
 
 STREAMS = {"last": 1_000_000_001, "best": 1_000_000_002, "replay": 1_000_000_003}
 """Random streams of the final evaluations, beyond every update's number."""
@@ -49,9 +50,10 @@ class EnvironmentScores:
         run.write(MarlEval(layout))
         if self.replays and hasattr(env, "render_rgb"):
             weights, stream = trained.weights["last"], STREAMS["replay"]
-            run.write_replay(
-                make_replay(self.evaluator, weights, stream, self.replays, self._temperature)
-            )
+            act = next(iter(self.ways))
+            shown = Shown(trained.seeds[0], "last", run.newest_update(), act)
+            played = make_replay(self.evaluator, weights, stream, self.replays, self._temperature)
+            run.write_replay([replace(episode, shown=shown) for episode in played])
         return summary
 
     @property

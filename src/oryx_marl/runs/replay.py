@@ -4,7 +4,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,25 @@ class Inputs:
         return cls(dict(found["start"]), actions, noise.reshape(*actions.shape, -1))
 
 
+@dataclass(frozen=True)
+class Shown:
+    """Whose episodes they are: the weights that acted, and how."""
+
+    seed: int
+    """Number of the training's seed."""
+    which: str
+    """`last` or `best`."""
+    update: int | None
+    act: str
+    """`sampled`, `greedy` or a temperature."""
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> "Shown":
+        update = found["update"]
+        update = None if update is None else int(update)
+        return cls(int(found["seed"]), str(found["which"]), update, str(found["act"]))
+
+
 @dataclass(frozen=True, eq=False)
 class Episode:
     """One recorded episode."""
@@ -58,6 +77,17 @@ class Episode:
     rewards: tuple[float, ...]
     inputs: Inputs | None = None
     """None where no page could play it again."""
+    every: int = 1
+    """Steps from one frame to the next."""
+    steps: int | None = None
+    """Of the episode, where it does not have a frame of each."""
+    shown: Shown | None = None
+    """None in older files."""
+
+    @property
+    def length(self) -> int:
+        """Steps of the episode."""
+        return len(self.rewards) if self.steps is None else self.steps
 
 
 def write(path: Path, episodes: Sequence[Episode]) -> None:
@@ -71,6 +101,8 @@ def write(path: Path, episodes: Sequence[Episode]) -> None:
                 for actions, reward in zip(episode.actions, episode.rewards, strict=True)
             ],
             **({} if episode.inputs is None else {"inputs": episode.inputs.to_json()}),
+            **({} if episode.steps is None else {"every": episode.every, "of": episode.steps}),
+            **({} if episode.shown is None else {"shown": asdict(episode.shown)}),
         }
         for episode in episodes
     ]
@@ -119,6 +151,9 @@ def _read(path: Path) -> tuple[Episode, ...]:
                     actions=tuple(tuple(str(a) for a in step["actions"]) for step in steps),
                     rewards=tuple(float(step["reward"]) for step in steps),
                     inputs=Inputs.from_json(caption["inputs"]) if "inputs" in caption else None,
+                    every=int(caption.get("every", 1)),
+                    steps=int(caption["of"]) if "of" in caption else None,
+                    shown=Shown.from_json(caption["shown"]) if "shown" in caption else None,
                 )
             )
     if not episodes:

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int, Num
+from jaxtyping import Int, Num, UInt8
 
 from oryx_marl.envs.adapters.convert import make_spec
 from oryx_marl.envs.adapters.worker import DONE, UNREADABLE, About, Frame, Group, serve
@@ -145,7 +145,7 @@ class ParallelEnvs:
         self._shares = np.array_split(np.arange(num_envs), len(self._members))
         self._finalizer = weakref.finalize(self, _close, self._members)
         self._metric_names: dict[str, None] = {}
-        self.name = name or about.name
+        self.name, self.draws = name or about.name, about.draws
         self.spec = make_spec(
             about.layout,
             environment,
@@ -177,6 +177,16 @@ class ParallelEnvs:
                 member.ask("step", actions[share])
             frames = [frame for member in self._members for frame in member.answer()]
         return self._stack(frames)
+
+    def draw(self, which: int) -> UInt8[np.ndarray, "H W 3"]:
+        """A picture of one environment as it is now, where it `draws` (render_mode rgb_array).
+
+        Not called `render_rgb`: runs keep replays of what has that, and to draw may need a screen.
+        """
+        place = next(place for place, share in enumerate(self._shares) if which in share)
+        with self._closed_on_error():
+            self._members[place].ask("draw", which - int(self._shares[place][0]))
+            return self._members[place].answer()
 
     def close(self) -> None:
         """Ends the worker processes and closes the environments."""

@@ -49,6 +49,8 @@ class About(NamedTuple):
     layout: Layout
     name: str
     state_size: int
+    draws: bool
+    """Whether `render()` gives pictures."""
 
 
 class Group:
@@ -77,7 +79,8 @@ class Group:
         with self._telling(0, "be reset"):
             self._envs[0].reset(seed=0)
             state = convert.read_state(self._envs[0])
-        return About(self._layout, self._name, 0 if state is None else state.size)
+        draws = getattr(self._envs[0], "render_mode", None) == "rgb_array"
+        return About(self._layout, self._name, 0 if state is None else state.size, draws)
 
     def begin(self, state_size: int) -> None:
         """What `describe` has found, told to every group."""
@@ -98,6 +101,14 @@ class Group:
                 with self._telling(index, f"make step {last.step_count + 1}"):
                     self._last[index] = self._step(index, actions[index])
         return list(self._last)
+
+    def draw(self, index: int) -> np.ndarray:
+        """A picture of an environment as it is now, uint8 [height, width, 3]."""
+        with self._telling(index, "be drawn"):
+            found = np.asarray(self._envs[index].render())
+            if found.dtype != np.uint8 or found.ndim != 3 or found.shape[2] not in (3, 4):
+                raise OryxError(f"render() gave {found.dtype} {found.shape}, not a picture")
+        return found[..., :3]
 
     def close(self) -> None:
         """An environment that cannot be closed, or fails to, costs nobody the score."""
