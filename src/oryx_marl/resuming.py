@@ -187,6 +187,22 @@ def find_env(begun: Begun, env: Any = None) -> Env | HostEnv | None:
         raise _tell_custom(begun, begun.named.env or before, "environment") from error
 
 
+def name_env(begun: Begun) -> str | None:
+    """The name of the environment that a run is scored in, if that is not where its data are from.
+
+    Code of the user's is not named: it must be given again.
+    """
+    before = begun.config.rest.get("environment")
+    if before is None:
+        return None
+    name = begun.named.env or before
+    try:
+        base.find(name)
+    except UnknownNameError as error:
+        raise _tell_custom(begun, name, "environment") from error
+    return name
+
+
 def keep_hold_out(begun: Begun, evaluation: EvaluationSettings) -> EvaluationSettings:
     """How to score, with the same episodes held out as ever: the others were learned from."""
     return replace(evaluation, hold_out=_require_same(begun, evaluation.hold_out))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tyro.extras import SubcommandApp
 
 from oryx_marl import registry
-from oryx_marl.errors import UnknownNameError
+from oryx_marl.errors import OryxError, UnknownNameError
 
 ALGORITHMS = "algorithms"
 SUITES = "bench.suites"
@@ -78,6 +78,20 @@ def require_known(words: Sequence[str]) -> None:
     known = [member.replace("_", "-") for member in _names(group)] if name[0:1] != "-" else []
     if known and name.replace("_", "-") not in known:
         raise UnknownNameError(registry.tell_unknown(MEMBER[group], name, known))
+
+
+def load(words: Sequence[str]) -> type:
+    """The class of a command that is named whole."""
+    group, name = words[0], words[1].replace("-", "_") if len(words) > 1 else ""
+    if group in ALONE:
+        return ALONE[group].load()
+    if not name:
+        raise OryxError(f"name the {MEMBER[group]}: {', '.join(_names(group))}")
+    if group == "data":
+        return DATA[name].load()
+    if group == "train":
+        return _train(name)
+    return PUBLISHED.load() if name == "published" else _bench(name)
 
 
 def _names(group: str) -> list[str]:

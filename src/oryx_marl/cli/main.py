@@ -12,6 +12,7 @@ from typing import Any
 
 import oryx_marl
 from oryx_marl import limits, registry, renamed, texts
+from oryx_marl.cli import config_file
 from oryx_marl.cli.commands import make_app, require_known
 from oryx_marl.cli.console import FLAGS, OPTIONAL, errors
 from oryx_marl.errors import OryxError, OryxWarning, StoppedError, UnknownNameError
@@ -28,6 +29,8 @@ NO_MEMORY = (
 DESCRIPTION = (
     "Learn coordinated multi-agent policies from logged data. With any command, --plugin FILE adds "
     "the algorithm, environment, data source or recipes of a Python file; it can be repeated. "
+    "--config FILE takes flags from a TOML file, or from a run's folder, and --print-config writes "
+    "such a file. "
     "--allow-large lifts the limits on what files may ask for, --debug shows the stack of an "
     "unexpected error. Exit codes: 1 it failed, 2 asked for wrongly, 70 an error of the program, "
     "130 stopped."
@@ -96,7 +99,8 @@ def main(arguments: list[str] | None = None) -> None:
     is_debugged = DEBUG in given
     if ALLOW_LARGE in given:
         limits.lift()
-    given = [word for word in given if word not in (DEBUG, ALLOW_LARGE)]
+    is_printed = config_file.PRINT in given
+    given = [word for word in given if word not in (DEBUG, ALLOW_LARGE, config_file.PRINT)]
     if given == ["--version"]:
         print(oryx_marl.__version__)  # noqa: T201
         return
@@ -105,7 +109,11 @@ def main(arguments: list[str] | None = None) -> None:
         words, files = _take_plugins(_rename_flags(given))
         for file in files:
             registry.add_file(file)
+        words = config_file.expand(words)
         command = read(words)
+        if is_printed:
+            print(config_file.write(words, command), end="")  # noqa: T201
+            return
         code = 1
         command.run()
     except StoppedError as stop:
@@ -162,6 +170,7 @@ def _write_any_letter() -> None:
 
 def read(words: list[str]) -> Any:
     """The command that the words ask for, with its settings."""
+    words = config_file.expand(words)
     if words[:1] == ["train"] and any(word.startswith("--resume") for word in words):
         from oryx_marl.cli import resume
 

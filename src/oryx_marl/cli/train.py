@@ -247,18 +247,23 @@ def continue_command(name: str, begun: Begun) -> Any:
             f"{begun.run.folder} was begun with the algorithm {before.algorithm}, not {name}; "
             f"continue it with `oryx train --resume {begun.run.folder}`"
         )
-    values = {
+    values = values_of(begun) | {"out": begun.run.folder, "resume": True}
+    return make_command(name, begun)(**values)
+
+
+def values_of(begun: Begun) -> dict[str, Any]:
+    """What the command that began a run was asked for, but for its folder."""
+    values: dict[str, Any] = {
         "config": begun.settings,
         "train": begun.schedule,
         "evaluation": begun.evaluation,
-        "out": begun.run.folder,
         "log": begun.log,
-        "resume": True,
     }
-    if before.online:
-        values["env"] = before.dataset
-    else:
-        values["dataset"] = begun.named.data or before.dataset
-        values["drop_invalid"] = begun.drop_invalid
-        values["stream"] = begun.is_streamed
-    return make_command(name, begun)(**values)
+    if begun.config.online:
+        return {**values, "env": begun.config.dataset}
+    return {
+        **values,
+        "dataset": begun.named.data or begun.config.dataset,
+        "drop_invalid": begun.drop_invalid,
+        "stream": begun.is_streamed,
+    }
