@@ -55,8 +55,17 @@ def documented_plugins(own_plugins: None, tmp_path: Path) -> None:
         registry.add_file(tmp_path / f"{name}.py")
 
 
+@pytest.fixture
+def documented_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file that the guide of training shows."""
+    text = next(b.text for b in blocks(read("docs/guides/training.md")) if b.language == "toml")
+    (tmp_path / "run.toml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.mark.parametrize("command", COMMANDS)
-def test_commands_parse(documented_plugins: None, command: str) -> None:
+def test_commands_parse(documented_plugins: None, documented_config: None, command: str) -> None:
+    command = command.split(" > ")[0].replace("--print-config", "")
     assert callable(parse(shlex.split(command)).run)
 
 
@@ -64,7 +73,16 @@ def test_commands_parse(documented_plugins: None, command: str) -> None:
 def test_flags_and_names_of_commands_exist(page: str) -> None:
     """Those that the text names by themselves, such as `--seeds` and `oryx data check`."""
     flags, titles = set(re.findall(r"`(--[\w-]+)", command_page())), command_titles()
-    own = {"--plugin", "--version", "--help", "--x", "--no-x", "--smoothing"}
+    own = {
+        "--plugin",
+        "--config",
+        "--print-config",
+        "--version",
+        "--help",
+        "--x",
+        "--no-x",
+        "--smoothing",
+    }
     for mention in mentions(read(page)):
         if mention.startswith("oryx "):
             assert mention.replace("_", "-") in titles, page

@@ -18,8 +18,9 @@ Generated from `oryx ... --help` of the installed version.
 With any command, `--plugin FILE` adds the algorithm, environment, importer or recipes of a Python
 file ([Plug-ins](../extend/index.md)); it can be repeated. `--allow-large` lifts the
 [limits](untrusted.md#limits) on what files may ask for, `--debug` shows the stack of an unexpected
-error. `oryx --version` prints the version. Flags that switch something on, such as `--x`, have a
-`--no-x`.
+error. `--config FILE` takes flags from a [TOML file or a run](../guides/training.md#config-files),
+and `--print-config` prints such a file instead of doing anything. `oryx --version` prints the
+version. Flags that switch something on, such as `--x`, have a `--no-x`.
 
 Exit codes: 0 done; 1 an error while working, whose message says what to do; 2 wrong arguments or
 values; 70 an error of the program, whose stack is in the file that the message names; 130 stopped

@@ -22,7 +22,9 @@ PAGES = [
 """Every document, by its path in the repository."""
 GENERATED = {"docs/reference/cli.md": "commands"}
 """Pages that a hook of the site makes, and the hook."""
-COMMAND = re.compile(r"oryx ((?:demo|train|eval|data|bench|report|replay|serve)\b[^#]*)")
+COMMAND = re.compile(
+    r"oryx ((?:demo|train|eval|data|bench|report|replay|serve|completion)\b[^#]*)"
+)
 """A command up to its comment."""
 
 
@@ -66,8 +68,8 @@ def commands(text: str) -> list[str]:
     lines += [each for each in _inline(text) if each not in mentions(text)]
     found = [COMMAND.fullmatch(re.sub(r"\s+#.*", "", line).strip()) for line in lines]
     words = [match[1].strip() for match in found if match]
-    # A run that is continued by its folder has its settings there: nothing to parse without it.
-    return [command for command in words if not command.startswith("train --resume ")]
+    # A run that is continued or repeated has its settings in its folder, which is not here.
+    return [each for each in words if not re.match("train --(resume|config runs/)", each)]
 
 
 def mentions(text: str) -> list[str]:

@@ -30,6 +30,7 @@ class Command(NamedTuple):
 
 
 ALONE = {
+    "completion": Command("oryx_marl.cli.completion", "Completion"),
     "demo": Command("oryx_marl.cli.demo", "Demo"),
     "eval": Command("oryx_marl.cli.evaluate", "Eval"),
     "export": Command("oryx_marl.cli.export", "Export"),
@@ -62,8 +63,18 @@ GROUPS = {
 MEMBER = {"train": "algorithm", "data": "data command", "bench": "suite"}
 """What one of a group is called."""
 ORDER = (
-    *("demo", "train", "eval", "trust", "tune", "data", "bench"),
-    *("report", "replay", "export", "serve"),
+    "demo",
+    "train",
+    "eval",
+    "trust",
+    "tune",
+    "data",
+    "bench",
+    "report",
+    "replay",
+    "export",
+    "serve",
+    "completion",
 )
 
 
@@ -78,6 +89,19 @@ def require_known(words: Sequence[str]) -> None:
     known = [member.replace("_", "-") for member in _names(group)] if name[0:1] != "-" else []
     if known and name.replace("_", "-") not in known:
         raise UnknownNameError(registry.tell_unknown(MEMBER[group], name, known))
+
+
+def list_all() -> list[tuple[str, ...]]:
+    """The words of every command."""
+    return [
+        words
+        for name in ORDER
+        for words in (
+            [(name, member.replace("_", "-")) for member in _names(name)]
+            if name in GROUPS
+            else [(name,)]
+        )
+    ]
 
 
 def load(words: Sequence[str]) -> type:

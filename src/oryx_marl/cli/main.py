@@ -180,6 +180,8 @@ def read(words: list[str]) -> Any:
 
 
 def _read_plainly(words: list[str]) -> Any:
+    if any(word.startswith("--tyro-") for word in words):
+        raise OryxError("say `oryx completion bash`, zsh or fish; --tyro- flags know no commands")
     require_known(words)
     app = make_app(words)
     return app.cli(
