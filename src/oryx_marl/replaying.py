@@ -143,16 +143,16 @@ def _read_recorded(folder: Path) -> tuple[Recorded, str]:
     except OryxError as error:
         raise OryxError(f"{error} To play new episodes, say how many (episodes)") from error
     config = run.read(RunConfig)
-    shown = episodes[0].shown
+    shown, first = episodes[0].shown, next(iter(config.seeds), 0)
     if shown is None:  # of an older version, which had recorded the final weights
-        shown = Shown(config.seeds[0], "last", None, _find_act(run, config))
+        shown = Shown(first, "last", None, _find_act(run, config))
     sides = [episode.frames.shape[1:3] for episode in episodes]
     size = max(side[0] for side in sides), max(side[1] for side in sides)
     lengths = tuple(len(episode.frames) for episode in episodes)
     told = _tell(
         len(episodes),
         shown,
-        is_first=shown.seed == config.seeds[0],
+        is_first=shown.seed == first,
         of=f"the first ones after training of {config.algorithm} on {config.dataset}",
         run=folder.resolve().name,
     )

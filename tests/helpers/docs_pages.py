@@ -22,9 +22,7 @@ PAGES = [
 """Every document, by its path in the repository."""
 GENERATED = {"docs/reference/cli.md": "commands"}
 """Pages that a hook of the site makes, and the hook."""
-COMMAND = re.compile(
-    r"oryx ((?:demo|train|eval|data|bench|report|replay|serve|completion)\b[^#]*)"
-)
+COMMAND = re.compile(r"oryx ((?:demo|train|eval|data|bench|report|replay|serve|completion)\b[^#]*)")
 """A command up to its comment."""
 
 
