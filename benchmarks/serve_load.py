@@ -200,6 +200,8 @@ def main() -> None:
         "commit": find_commit(),
         "device": f"cpu, {os.cpu_count()} cores shared by server and wrk",
         **versions(),
+        "sessions": given.sessions,
+        "duration": given.seconds,
         "features": FEATURES,
         "actions": ACTIONS,
         "load_average": round(os.getloadavg()[0], 1),

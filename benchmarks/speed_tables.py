@@ -21,6 +21,8 @@ def tables(folder: Path) -> dict[str, str]:
         "speed_acting": _acting(_read(folder, "acting-nvidia-h200")),
         "speed_cpu": _cpu(_read(folder, "update-cpu")),
         "speed_versions": _versions(_read(folder, "versions-nvidia-h200")),
+        "speed_export": _export(_read(folder, "export-cpu")),
+        "speed_serve": _serve(_read(folder, "serve-cpu")),
     }
 
 
@@ -108,6 +110,35 @@ def _versions(record: dict[str, Any]) -> str:
         }
         rows.append([version, *(_number(found.get(column)) for column in columns)])
     return _table(["ms per update", *names], rows)
+
+
+def _export(record: dict[str, Any]) -> str:
+    ways = {"player": "player", "stablehlo": "StableHLO", "runtime": "runtime", "onnx": "ONNX"}
+    rows = [
+        [
+            row["algorithm"],
+            str(row["num_agents"]),
+            *(f"{row[f'{way}_p50']:.2f} / {row[f'{way}_p99']:.2f}" for way in ways),
+        ]
+        for row in record["rows"]
+    ]
+    return _table(["algorithm", "agents", *ways.values()], rows)
+
+
+def _serve(record: dict[str, Any]) -> str:
+    statuses = ", ".join(f"{count:,} of {code}" for code, count in record["statuses"].items())
+    rows = [
+        ["answers", statuses],
+        ["errors of requests or sockets", str(record["errors"])],
+        ["requests per second", f"{record['requests_per_second']:,.0f}"],
+        ["latency, p50", f"{record['p50_ms']:.0f} ms"],
+        ["latency, p99", f"{record['p99_ms']:.0f} ms"],
+        ["requests in a batch, mean", f"{record['mean_batch']:.0f}"],
+        ["resident memory after ten seconds", f"{record['resident_start_mb']:.0f} MB"],
+        ["resident memory at the end", f"{record['resident_end_mb']:.0f} MB"],
+    ]
+    about = f"{record['sessions']:,} sessions for {record['duration']} seconds"
+    return _table(["", about], rows)
 
 
 def _number(value: float | None) -> str:
