@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow test-gpu torture check format docs clean
+.PHONY: demo test test-slow test-gpu torture check format docs notebook clean
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("oryx-marl needs Python 3.11 or newer, this is " + sys.version) if sys.version_info < (3, 11) else None'
@@ -43,6 +43,9 @@ $(VENV)/.docs-ready: $(VENV)/.ready
 
 docs: $(VENV)/.docs-ready  ## the site, into site/: open site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+notebook: $(VENV)/.ready  ## executes docs/tutorials/own-logs.py into the notebook beside it
+	$(BIN)/python docs/hooks/notebooks.py
 
 clean:
 	rm -rf $(VENV) site build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -20,7 +20,7 @@ PAGES = [
     *sorted(path.relative_to(ROOT).as_posix() for path in DOCS.rglob("*.md")),
 ]
 """Every document, by its path in the repository."""
-GENERATED = {"docs/reference/cli.md": "commands"}
+GENERATED = {"docs/reference/cli.md": "commands", "docs/tutorials/own-logs.md": "notebooks"}
 """Pages that a hook of the site makes, and the hook."""
 COMMAND = re.compile(r"oryx ((?:demo|train|eval|data|bench|report|replay|serve|completion)\b[^#]*)")
 """A command up to its comment."""
