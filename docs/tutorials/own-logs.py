@@ -3,7 +3,7 @@
 #
 # You have a table of what several agents saw, did and got, and nothing else. This notebook learns
 # a policy from such a table, asks what it is worth before it acts, and serves it over HTTP. It
-# takes two to four minutes on two CPU cores and needs no network.
+# takes about two minutes on two CPU cores and needs no network.
 #
 # In a checkout: `pip install -e '.[export,serve,sources]' ./runtime`, and Jupyter to run it
 # yourself.
@@ -112,8 +112,8 @@ with open("deliveries.csv") as file:
 # ## 2. Import and check
 #
 # Say once which column means what. The points are the team's: every van's row has the same
-# number. The mask columns say which orders a van could follow; `action_names` says which id each order
-# gets. [Your logs](../guides/your-logs.md) has other formats.
+# number. The mask columns say which orders a van could follow; `action_names` says which id each
+# order gets. [Your logs](../guides/your-logs.md) has other formats.
 
 # %%
 dataset = oryx.import_log(
