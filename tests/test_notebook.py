@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from docs_pages import DOCS, ROOT, anchors, commands, links, load_hook
@@ -13,7 +13,7 @@ from docs_pages import DOCS, ROOT, anchors, commands, links, load_hook
 from oryx_marl.cli import main as cli
 
 HOOK = load_hook("notebooks")
-ABSOLUTE = re.compile(r"(?<![\w.:/])/(?:[a-z][\w.-]*/)+|[A-Z]:\\|\x1b|(?i:warning:|traceback)")
+UNWANTED = re.compile(r"(?<![\w.:/])/(?:[a-z][\w.-]*/)+|[A-Z]:\\|\x1b|(?i:warning:|traceback)")
 
 
 def read(file: Path) -> dict[str, Any]:
@@ -32,23 +32,36 @@ def printed(notebook: dict[str, Any]) -> str:
     return "".join("".join(each["text"]) for each in outputs)
 
 
+class Row(NamedTuple):
+    """What the table of truth and estimates says of a policy, or of the logs."""
+
+    points: float
+    error: float
+    blocked: float
+    estimate: float
+    low: float
+    high: float
+
+
+def find_row(name: str, text: str) -> Row:
+    number = r"([\d.]+)"
+    behind = rf" ± {number} +{number} +{number} \[{number}, {number}\]$"
+    found = re.search(rf"^{name}-depot-first +{number}{behind}", text, re.MULTILINE)
+    assert found is not None, text
+    return Row(*map(float, found.groups()))
+
+
 def check_claims(notebook: dict[str, Any]) -> None:
-    """What the text says of the numbers below and above it."""
+    """What the text says of what is printed."""
     text = printed(notebook)
-    row = r"^{}-depot-first +([\d.]+) ± ([\d.]+) +([\d.]+) +([\d.]+) \["
-    rows = {name: re.search(row.format(name), text, re.MULTILINE) for name in ("oryx", "bc")}
+    oryx, bc = find_row("oryx", text), find_row("bc", text)
     logs = re.search(r"^logs +([\d.]+) +([\d.]+)$", text, re.MULTILINE)
     assert logs is not None
-    assert rows["oryx"] is not None
-    assert rows["bc"] is not None
-    logged, logged_blocked = map(float, logs.groups())
-    points, error, blocked, estimate = map(float, rows["oryx"].groups())
-    bc_points, bc_error, bc_blocked, bc_estimate = map(float, rows["bc"].groups())
-    assert points - error > logged + 3
-    assert bc_points + bc_error < logged
-    assert blocked < 0.7 * logged_blocked
-    assert bc_blocked > logged_blocked
-    assert bc_points < bc_estimate < estimate
+    logged, blocked = map(float, logs.groups())
+    assert oryx.points - oryx.error > logged + 3
+    assert bc.points + bc.error < logged
+    assert oryx.blocked < 0.7 * blocked < blocked < bc.blocked
+    assert bc.estimate < oryx.estimate
     assert "oryx-depot-first: better than the logs" in text
     assert "bc-depot-first: better" not in text
     assert "0 errors, 0 warnings, 2 notes" in text
@@ -70,11 +83,14 @@ def test_stored_notebook_was_executed_from_its_source() -> None:
     assert counts == list(range(1, len(counts) + 1))
     assert stored["metadata"] == made["metadata"]
     check_claims(stored)
+    oryx, bc = find_row("oryx", printed(stored)), find_row("bc", printed(stored))
+    assert oryx.low < oryx.points < oryx.estimate < oryx.high
+    assert bc.points + bc.error < bc.low
 
 
 def test_stored_notebook_names_no_machine_and_is_small() -> None:
-    assert ABSOLUTE.search("saved in /home/somebody/runs") is not None
-    assert ABSOLUTE.search(printed(read(HOOK.NOTEBOOK))) is None
+    assert UNWANTED.search("saved in /home/somebody/runs") is not None
+    assert UNWANTED.search(printed(read(HOOK.NOTEBOOK))) is None
     assert HOOK.NOTEBOOK.stat().st_size < 40_000
 
 
@@ -129,4 +145,4 @@ def test_notebook_runs_from_start_to_end(tmp_path: Path) -> None:
     again = read(tmp_path / "again.ipynb")
     assert len(code_cells(again)) == len(code_cells(read(HOOK.NOTEBOOK)))
     check_claims(again)
-    assert ABSOLUTE.search(printed(again)) is None
+    assert UNWANTED.search(printed(again)) is None

@@ -54,7 +54,7 @@ OLD_NAMES = {"renamed.py"}
 
 
 def sources() -> Iterator[Path]:
-    for folder in ("src", "benchmarks"):
+    for folder in ("src", "benchmarks", "docs"):
         yield from (p for p in sorted((ROOT / folder).rglob("*.py")) if p.name not in OLD_NAMES)
 
 
