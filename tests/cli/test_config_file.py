@@ -23,6 +23,7 @@ WORDS = {
     "export": "runs/mine",
     "replay": "runs/mine --gif",
     "report": "runs/mine",
+    "serve": "runs/mine --port 9000",
     "trust": "runs/mine runs/other",
     "tune": "tmaze/planner-mixed",
     "data list": "",
