@@ -126,7 +126,9 @@ def _export(record: dict[str, Any]) -> str:
 
 
 def _serve(record: dict[str, Any]) -> str:
-    statuses = ", ".join(f"{count:,} with status {code}" for code, count in record["statuses"].items())
+    statuses = ", ".join(
+        f"{count:,} with status {code}" for code, count in record["statuses"].items()
+    )
     rows = [
         ["answers", statuses],
         ["errors of requests or sockets", str(record["errors"])],

@@ -120,9 +120,3 @@ def test_support_finds_the_rare_joint_action() -> None:
     assert listed.log_probability == pytest.approx(-9.0 + np.log(0.5))
     only = np.arange(20) != 7
     assert support.measure(packed, walked(packed, -9.0, (7, 1)), False, only, names).share == 0
-
-
-def test_logs_that_lack_what_the_policy_does_cannot_tell() -> None:
-    value = Estimate(2.0, 1.6, 2.4, 0.15)
-    found = verdict.judge(value, LOGS, supported(), 1.0, {}, 50, doubt="half was never tried")
-    assert (found.kind, found.reasons[0]) == ("unknown", "half was never tried")

@@ -278,3 +278,17 @@ def test_mazes_of_any_size_have_the_planners_data(tmp_path: Path) -> None:
     assert recipes.usual_rows("tmaze-9x30/planner-expert") == 150_000
     with pytest.raises(OryxError):
         recipes.make("tmaze-9x30/replay", root=tmp_path)
+
+
+def test_nobody_in_the_embedded_logs_stands_on_the_wrong_goals() -> None:
+    """So no estimate from these logs knows what becomes of a policy that does (guide to trust)."""
+    data = recipes.open("tmaze/planner-mixed")
+    state = data.state
+    assert data.num_episodes == 6_017
+    assert state is not None
+    rows, columns = state[:, [0, 2]], np.round(5 * state[:, [1, 3]])
+    differ = (state[:, 5:7] != state[:, 7:9]).any(axis=1)  # the chosen colours
+    in_last_row = (rows == 1).all(axis=1) & differ
+    on_goals = in_last_row & (np.sort(columns, axis=1) == [0, 5]).all(axis=1)
+    assert in_last_row.sum() > 100
+    assert on_goals.sum() == 0  # on the right goals an episode ends before it is seen

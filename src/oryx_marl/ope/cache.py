@@ -21,7 +21,7 @@ from oryx_marl.trees import flatten, unflatten
 
 VARIABLE = "ORYX_CLONES"
 """Environment variable: 0 for no cache, or another folder for it."""
-FORMAT = 2
+FORMAT = 1
 """Raised when clones are trained in another way."""
 LIKELIHOOD = "log_likelihood"
 MOST_FILES = 50

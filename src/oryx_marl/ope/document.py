@@ -30,8 +30,6 @@ class SeedTrust(Document):
     support: Support
     per_agent: list[float] | None
     """Value of each agent's own return, where rewards are per agent."""
-    doubt: str = ""
-    """Why the logs cannot tell, by the weights of importance sampling; empty: nothing was found."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -45,7 +43,6 @@ class SeedTrust(Document):
             effective_sample_size=float(found["effective_sample_size"]),
             support=Support.from_json(found["support"]),
             per_agent=found["per_agent"],
-            doubt=str(found.get("doubt", "")),
         )
 
 

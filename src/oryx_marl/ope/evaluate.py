@@ -14,9 +14,8 @@ from jaxtyping import Bool, Float, Int
 from oryx_marl.data.dataset import Dataset
 from oryx_marl.data.subsample import take_episodes
 from oryx_marl.errors import OryxError
-from oryx_marl.ope import behaviour, cache, coverage, estimators, fqe, intervals, support, verdict
+from oryx_marl.ope import behaviour, cache, estimators, fqe, intervals, support, verdict
 from oryx_marl.ope.behaviour import Clones
-from oryx_marl.ope.central import add_state
 from oryx_marl.ope.document import NAMES, SeedTrust, Trust
 from oryx_marl.ope.fqe import Logs
 from oryx_marl.ope.intervals import Estimate
@@ -32,7 +31,6 @@ from oryx_marl.ope.settings import OpeSettings
 from oryx_marl.ope.walk import Policies, Walked, walk
 from oryx_marl.policy.acting import name_of, temperature_of
 from oryx_marl.policy.artifact import PolicyArtifact
-from oryx_marl.types import Spec
 
 LEAST_ESS = 10.0
 """Effective episodes below which importance sampling gives no number."""
@@ -59,9 +57,6 @@ class Subject:
     held_out: Bool[np.ndarray, " E"]
     """Those that the policy has not learned from."""
     packed: Packed
-    central: Packed
-    """The same with the global state among the features, for clones and critics."""
-    central_spec: Spec
     logs: Logs
     clones: Clones
     returns: Float[np.ndarray, " E"]
@@ -95,8 +90,7 @@ def prepare(
     is_held = np.zeros(dataset.num_episodes, bool)
     is_held[held_out] = True
     spec = dataset.spec
-    size = spec.num_agents * (spec.observation_size + spec.state_size)
-    room = min(settings.max_steps, MOST_NUMBERS // size)
+    room = min(settings.max_steps, MOST_NUMBERS // (spec.num_agents * spec.observation_size))
     numbers = _choose(dataset.episode_lengths, is_held, max(room, 1), settings.seed)
     if len(numbers) < FEWEST:
         raise OryxError(
@@ -107,24 +101,13 @@ def prepare(
     used = dataset if len(numbers) == len(is_held) else take_episodes(dataset, numbers)
     folds = behaviour.draw_folds(used.num_episodes, settings.folds, settings.seed)
     packed = pack(used, find_horizon(used), folds)
-    seen = add_state(used)
-    central = packed if seen is used else pack(seen, packed.horizon, folds)
-    clones = cache.read(key, behaviour.describe(seen, int(folds.max()) + 1))
+    clones = cache.read(key, behaviour.describe(used, int(folds.max()) + 1))
     if clones is None:
-        clones = behaviour.fit(seen, central, settings, partial(report, "cloning the logs"))
+        clones = behaviour.fit(used, packed, settings, partial(report, "cloning the logs"))
         cache.write(key, clones)
-    return Subject(
-        dataset=used,
-        numbers=numbers,
-        held_out=is_held[numbers],
-        packed=packed,
-        central=central,
-        central_spec=seen.spec,
-        logs=fqe.prepare(seen, central),
-        clones=clones,
-        returns=returns_within(used, packed.horizon),
-        settings=settings,
-    )
+    logs = fqe.prepare(used, packed)
+    returns = returns_within(used, packed.horizon)
+    return Subject(used, numbers, is_held[numbers], packed, logs, clones, returns, settings)
 
 
 def _choose(
@@ -163,13 +146,12 @@ def evaluate_seed(
     policies = Policies(policy.algorithm, subject.clones.algorithm, temperature, settings.samples)
     weights = jax.tree.map(jax.numpy.asarray, policy.weights_of(seed))
     key = jax.random.fold_in(jax.random.key(settings.seed), seed)
-    following, fitting = partial(report, "following"), partial(report, "fitting critics")
     walked = walk(
-        policies, weights, subject.clones.weights, packed, subject.central, key, following
+        policies, weights, subject.clones.weights, packed, key, partial(report, "following")
     )
     episodes = subject.dataset.num_episodes
     fitted = fqe.fit(
-        subject.central_spec, subject.logs, packed, walked, settings, episodes, fitting
+        spec, subject.logs, packed, walked, settings, episodes, partial(report, "fitting critics")
     )
     first = np.stack([by_episode(packed, v[..., 0], episodes)[:, 0] for v in fitted.values])
     counted = subject.counted
@@ -180,7 +162,6 @@ def evaluate_seed(
         seed=seed,
         estimates={"fqe": value, **others},
         effective_sample_size=ess,
-        doubt=coverage.find_doubt(_log_ratios(subject, walked), LEAST_ESS),
         support=support.measure(packed, walked, is_box, counted, subject.numbers),
         per_agent=per_agent,
     )
@@ -202,7 +183,8 @@ def _by_ratios(
     """Importance sampling in three forms, and the effective sample size."""
     packed, counted = subject.packed, subject.counted
     table = partial(by_episode, packed, num_episodes=subject.dataset.num_episodes)
-    ratios = estimators.clip_ratios(_log_ratios(subject, walked), LARGEST_RATIO)
+    joint = (walked.log_policy - walked.log_behaviour).sum(axis=-1).astype(np.float64)
+    ratios = estimators.clip_ratios(table(joint)[counted], LARGEST_RATIO)
     rewards = table(np.asarray(packed.sequences.team_rewards, np.float64))[counted]
     q = table(fitted.q_logged[..., 0].mean(axis=0))[counted]
     values = table(fitted.values[..., 0].mean(axis=0))[counted]
@@ -218,12 +200,6 @@ def _by_ratios(
         name: intervals.from_resamples(float(form()[0]), form(counts=counts))
         for name, form in found.items()
     }, ess
-
-
-def _log_ratios(subject: Subject, walked: Walked) -> Float[np.ndarray, "E T"]:
-    """Of the logged joint actions, in the episodes on which the policy is evaluated."""
-    joint = (walked.log_policy - walked.log_behaviour).sum(axis=-1).astype(np.float64)
-    return by_episode(subject.packed, joint, subject.dataset.num_episodes)[subject.counted]
 
 
 def _distrust(
@@ -261,7 +237,6 @@ def conclude(
     pooled = {name: _pool([seed.estimates[name] for seed in seeds]) for name in NAMES}
     found = _pool_support([seed.support for seed in seeds])
     others = {NAMES[name]: pooled[name] for name in ("wdr", "wpdis")}
-    doubt = next((seed.doubt for seed in seeds if seed.doubt), "")
     held_out = int(subject.held_out.sum())
     return Trust(
         key=make_key(policy, subject, act),
@@ -277,7 +252,7 @@ def conclude(
         support=found,
         agents=list(policy.spec.agents),
         logged_per_agent=_logged_per_agent(subject),
-        verdict=verdict.judge(pooled["fqe"], logged, found, spread, others, held_out, doubt),
+        verdict=verdict.judge(pooled["fqe"], logged, found, spread, others, held_out),
         seconds=round(time.monotonic() - began, 3),
         settings=asdict(subject.settings),
     )

@@ -58,7 +58,6 @@ def judge(
     spread: float,
     others: dict[str, Estimate],
     held_out: int,
-    doubt: str = "",
 ) -> Verdict:
     """The verdict on a policy.
 
@@ -69,7 +68,6 @@ def judge(
         spread: standard deviation of the logged returns.
         others: estimates of the same by other means.
         held_out: episodes that the policy has not learned from; 0: none.
-        doubt: why the logs cannot tell, by the weights of importance sampling (`coverage`).
     """
     difference = subtract(value, logged)
     notes = _notes(value, others, held_out)
@@ -77,9 +75,6 @@ def judge(
         return Verdict(
             "unknown", f"{WORDS['unknown']}: too little support", [why, *notes], difference
         )
-    if doubt:
-        text = f"{WORDS['unknown']}: the logs do not show enough of what it does"
-        return Verdict("unknown", text, [doubt, *notes], difference)
     gap, error = difference.value, difference.spread
     if gap is None or error is None:
         text = f"{WORDS['unknown']}: {difference.refused}"

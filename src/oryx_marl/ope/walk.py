@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Num, Shaped
+from jaxtyping import Array, Bool, Float, Shaped
 
 from oryx_marl.algorithms.base import Algorithm
 from oryx_marl.ope.sequences import Packed
@@ -56,19 +56,16 @@ def walk(
     weights: Any,
     clones: Any,
     packed: Packed,
-    central: Packed,
     key: Array,
     report: Report = lambda done, of: None,
 ) -> Walked:
-    """Goes through all sequences, each with the clone of its fold; `clones` are [folds, ...], and
-    see what `central` has."""
+    """Goes through all sequences, each with the clone of its fold; `clones` are [folds, ...]."""
     parts: list[tuple[np.ndarray, Any]] = []
     batches = _batches(packed.fold)
     for number, chosen in enumerate(batches):
         clone = jax.tree.map(lambda x: x[packed.fold[chosen[0]]], clones)  # noqa: B023
         window = jax.tree.map(lambda x: x[chosen], packed.sequences.window)  # noqa: B023
-        shown = central.sequences.window.observation.features[chosen]
-        found = _walk(policies, weights, clone, window, shown, jax.random.fold_in(key, number))
+        found = _walk(policies, weights, clone, window, jax.random.fold_in(key, number))
         parts.append((chosen, jax.device_get(found)))
         report(number + 1, len(batches))
     order = np.concatenate([chosen for chosen, _ in parts])
@@ -89,33 +86,25 @@ def _batches(folds: np.ndarray) -> list[np.ndarray]:
 
 
 @partial(jax.jit, static_argnames="policies")
-def _walk(
-    policies: Policies,
-    weights: Any,
-    clone: Any,
-    window: Window,
-    shown: Num[Array, "B L N P"],
-    key: Array,
-) -> tuple:
-    """Of a batch [B, L, ...], whose clone is shown other features; in the order of `Walked`."""
+def _walk(policies: Policies, weights: Any, clone: Any, window: Window, key: Array) -> tuple:
+    """Of a batch [B, L, ...]; in the order of `Walked`."""
     policy = policies.policy.policy(weights).at_temperature(policies.temperature)
     batch, length = window.observation.reset.shape
     carries = policy.init(batch), policies.clone.policy(clone).init(batch)
 
-    def one_step(carries: tuple[Any, Any], inputs: tuple[Window, Array, Array]) -> tuple[Any, Any]:
-        step, features, key = inputs
+    def one_step(carries: tuple[Any, Any], inputs: tuple[Window, Array]) -> tuple[Any, Any]:
+        step, key = inputs
         now = jax.tree.map(lambda x: x[:, None], step)
-        central = now._replace(observation=now.observation._replace(features=features[:, None]))
 
         def draw(key: Array) -> tuple[Array, Array]:
             _, actions, _ = policy.step(carries[0], _plain(step.observation), key)
-            told = central._replace(actions=actions[:, None])
+            told = now._replace(actions=actions[:, None])
             likely, _ = policies.clone.distribution(clone, told, carries[1])
             return actions, likely.log_prob(told.actions)[:, 0]
 
         samples, sampled_log = jax.lax.map(draw, jax.random.split(key, policies.num_samples))
         own, carry = policies.policy.distribution(weights, now, carries[0])
-        behaviour, clone_carry = policies.clone.distribution(clone, central, carries[1])
+        behaviour, clone_carry = policies.clone.distribution(clone, now, carries[1])
         counts = step.choice & step.observation.agent_mask
         logs = [
             jnp.where(counts, jnp.maximum(each.log_prob(now.actions)[:, 0], LEAST_LOG), 0.0)
@@ -126,8 +115,7 @@ def _walk(
 
     by_step = jax.tree.map(lambda x: jnp.moveaxis(x, 1, 0), window)
     keys = jax.random.split(key, length)
-    inputs = by_step, jnp.moveaxis(shown, 1, 0), keys
-    _, found = jax.lax.scan(one_step, carries, inputs)
+    _, found = jax.lax.scan(one_step, carries, (by_step, keys))
     policy_log, behaviour_log, samples, sampled, counts = found
     first = partial(jnp.moveaxis, source=0, destination=1)
     inner = partial(jnp.moveaxis, source=(0, 1, 2), destination=(1, 2, 0))  # [L, K, B] to [B, L, K]
