@@ -217,6 +217,7 @@ def _require_refused(words: list[str], told: str, capsys: pytest.CaptureFixture[
         ("--config half.toml", "name the algorithm: "),
         ("demo --config /dev/zero", "there is no file /dev/zero"),
         ("train --config folder", "config.json is missing, so folder is not the folder of a run"),
+        ("data --config typo.toml", "is for `oryx train orix`, not `oryx data`"),
         ("train --print-config --resume folder", "--print-config needs a whole command"),
     ],
 )

@@ -14,6 +14,7 @@ FIRST_WAIT, LONGEST_WAIT = 0.05, 2.0
 MOST_BYTES = 2**28
 RETRIED = (502, 503, 504)
 """Of a server that is full, and of a proxy whose server restarts."""
+UNAUTHORIZED = "the token is missing or wrong: give it as token=..."
 
 
 class AnswerError(OryxError):
@@ -104,6 +105,8 @@ def _parse(content: bytes) -> Any:
 def _explain(status: int, content: bytes) -> AnswerError:
     try:
         error = json.loads(content)["error"]
+        if status == 401:
+            return AnswerError(status, str(error["code"]), UNAUTHORIZED)
         return AnswerError(status, str(error["code"]), str(error["message"]))
     except (ValueError, KeyError, TypeError):
         return AnswerError(status, "", f"the server answered with status {status}")

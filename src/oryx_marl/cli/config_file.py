@@ -167,7 +167,9 @@ def _choose_command(given: Sequence[str], found: Settings) -> list[str]:
             f"{found.where}: the command is `{' '.join(named[:3])}`, but it names a command alone, "
             'such as "train oryx"; a dataset or a run has a line of its own'
         )
-    if len(given) == 1 and given[0] in commands.GROUPS and named[:1] == [*given]:
+    if len(given) == 1 and given[0] in commands.GROUPS and named:
+        if named[:1] != [*given]:
+            raise OryxError(f"{found.where} is for `oryx {' '.join(named)}`, not `oryx {given[0]}`")
         return named
     return [*given] or named
 

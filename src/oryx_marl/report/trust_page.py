@@ -161,7 +161,7 @@ def _by_agent(found: Trust, outside: Support) -> dict[str, float]:
 def _unusual(found: Trust) -> str:
     """The joint actions to look at."""
     if not found.support.unusual:
-        return '<p class="quiet">There is none.</p>'
+        return '<p class="quiet">No joint action of the policy is unusual.</p>'
     rows = "".join(
         f'<tr><th scope="row">episode {numbers.one(each.episode)}, step {numbers.one(each.step)}'
         f"</th><td>{escape(_actions(each.actions))}</td><td>{escape(_actions(each.logged))}</td>"

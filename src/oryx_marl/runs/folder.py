@@ -109,6 +109,8 @@ class Run:
         """Raises unless this is the folder of a run."""
         if self.has(RunConfig):
             return
+        if self.folder.is_file():
+            raise UnknownNameError(f"{self.folder} is a file; name the folder of a run")
         if not self.folder.is_dir():
             raise UnknownNameError(f"there is no run at {self.folder}")
         policies = [self.folder / f"{which}.npz" for which in WEIGHTS]
