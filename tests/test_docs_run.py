@@ -149,7 +149,7 @@ def test_quickstart_example_runs(here: Path, capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.slow
 def test_pettingzoo_example_runs() -> None:
-    found = run(example("docs/reference/environments.md"), "environments.md")
+    found = run(example("docs/reference/environments.md", -1), "environments.md")
     assert found["picture"].shape == (320, 320, 3)
     assert all(
         a or b

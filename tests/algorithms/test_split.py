@@ -195,12 +195,14 @@ def test_the_trainer_makes_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(memory, "memory_limit", lambda: 1)
     monkeypatch.setattr(offline, "fit", note)
-    learners = jax.tree.map(jnp.copy, init(oryx))
+    apart = {"initial_state": "zeros"}  # windows are then drawn one by one, as `draw` does
+    algorithm = make(oryx, 1, **apart)
+    learners = loop.init_state(algorithm, [0, 1]).learners
+    whole, expected = jax.jit(jax.vmap(algorithm.update))(learners, *draw(0))
     after, metrics = offline.run_updates(
-        make(oryx, 0), 1, learners, loop.make_keys([0, 1]), make_data(), jnp.asarray(0)
+        make(oryx, 0, **apart), 1, learners, loop.make_keys([0, 1]), make_data(), jnp.asarray(0)
     )
     assert {algorithm.batch_parts for algorithm in chosen} == {8}
-    whole, expected = learn(oryx, 1, 1)
     require_same(after.optimiser, whole.optimiser, atol=1e-7)
     require_same(metrics, expected, atol=1e-6)
 
