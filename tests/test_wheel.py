@@ -127,5 +127,5 @@ def test_the_citation_names_this_version() -> None:
     paper = found["preferred-citation"]
     assert {"type", "title", "authors", "year"} <= paper.keys()
     assert len(paper["authors"]) == 13
-    assert f"version   = {{{oryx_marl.__version__}}}" in docs_pages.README
+    assert f"version = {{{oryx_marl.__version__}}}" in docs_pages.README
     assert paper["title"].split(":")[1].split(" in ")[0] in docs_pages.README

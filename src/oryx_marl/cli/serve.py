@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 
 from oryx_marl.cli.console import RunFolder, default_is, say, say_aside
 from oryx_marl.parallel import compilation
-from oryx_marl.policy.acting import Act
 from oryx_marl.runs.folder import load_policy
 from oryx_marl.serve.limits import ServeLimits
 from oryx_marl.serve.server import ServeSettings, serve
@@ -21,7 +20,7 @@ class Serve:
     """The last weights, or those of the best evaluation while training."""
     seed: Annotated[int | None, default_is("the first")] = None
     """Number of the training's seed."""
-    act: Annotated[Act | None, default_is("sampled, of continuous actions greedy")] = None
+    act: Annotated[str | None, default_is("sampled, of continuous actions greedy")] = None
     """How it acts where a client does not say: sampled, greedy, or a temperature such as 0.25."""
     listen: ServeSettings = field(default_factory=ServeSettings)
     limits: ServeLimits = field(default_factory=ServeLimits)

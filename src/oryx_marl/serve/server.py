@@ -8,9 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
-
-import tyro
+from typing import Any
 
 from oryx_marl.errors import OryxError
 from oryx_marl.policy.artifact import PolicyArtifact
@@ -42,7 +40,7 @@ class ServeSettings:
     """Port to listen on; 0 takes a free one."""
     token_file: Path | None = None
     """File with the tokens of clients, one in a line; without it $ORYX_SERVE_TOKEN is the token."""
-    no_token: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    no_token: bool = False
     """Serve everyone who reaches the address."""
     access_log: bool = False
     """Log each request: method, route, status and time, and nothing that a client has sent."""
