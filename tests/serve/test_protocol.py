@@ -64,8 +64,8 @@ def test_whole_requests_are_answered(url: str) -> None:
 
 def test_slow_requests_are_ended(url: str) -> None:
     head = b"POST /v1/act HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-    beginnings = [b"", b"GET /v1", b"\r\n\r\n", head, head + b"Content-Length: 50\r\n\r\n{"]
-    for content in beginnings:
+    unfinished = [b"", b"GET /v1", b"\r\n\r\n", head, head + b"Content-Length: 50\r\n\r\n{"]
+    for content in unfinished:
         began = time.monotonic()
         answer = send_raw(url, content)
         assert 0.8 < time.monotonic() - began < 3
