@@ -20,7 +20,7 @@ from oryx_marl.data.sampler import put_on_device
 from oryx_marl.envs.tmaze import TMaze
 from oryx_marl.errors import OryxError
 from oryx_marl.parallel import devices
-from oryx_marl.parallel.seeds import SEEDS
+from oryx_marl.parallel.seeds import SEEDS, over_seeds
 from oryx_marl.runs import checkpoint
 from oryx_marl.runs.documents import Evaluation, MetricRow, RunConfig, Summary
 from oryx_marl.runs.folder import Run
@@ -113,16 +113,20 @@ def test_whole_runs_of_oryx_are_the_same(tmp_path: Path) -> None:
         finish(begin())
     for seeds in (1, 2, 8):
         train_whole(tmp_path / "one" / str(seeds), seeds)
-    for name in ("two/1", "two/2", "eight/1", "eight/8"):
-        one, other = Run(tmp_path / "one" / name[-1]), Run(tmp_path / name)
-        assert other.read(RunConfig).rest["devices"] == (2 if "two" in name else 8)
+    for run_name in ("two/1", "two/2", "eight/1", "eight/8"):
+        one, other = Run(tmp_path / "one" / run_name[-1]), Run(tmp_path / run_name)
+        assert other.read(RunConfig).rest["devices"] == (2 if "two" in run_name else 8)
         assert one.read(Summary).to_json() == other.read(Summary).to_json()
         assert [row.update for row in other.rows(Evaluation)] == [2, 4]
         replays = [np.load(run.folder / "replay.npz")["frames_0"] for run in (one, other)]
         np.testing.assert_array_equal(*replays)
         states = [checkpoint.read(run.checkpoints).tree for run in (one, other)]
+        # Spread seeds are the same to the bit. Spread batches are so to rounding, and recurrent
+        # states, sums over steps, more coarsely than weights.
+        is_exact = run_name in ("two/2", "eight/8")
         for name, array in states[0].items():
-            np.testing.assert_allclose(array, states[1][name], 0, 1e-6)
+            tolerance = 0 if is_exact else 1e-5 if "/carry/" in name else 1e-6
+            np.testing.assert_allclose(array, states[1][name], 0, tolerance, err_msg=name)
 
 
 def test_what_is_spread() -> None:
@@ -174,6 +178,21 @@ def test_devices_do_share_the_work() -> None:
     assert whole not in text
     with on_two(SEEDS):
         assert "shard_map" in trace()
+
+
+def test_spread_seeds_can_index_what_they_share() -> None:
+    """As windows of chosen rows do; seeds that cannot be shared out evenly stay together."""
+
+    def trace(seeds: int) -> str:
+        def pick(table: jax.Array, row: jax.Array) -> jax.Array:
+            return table[row]
+
+        take = lambda table, rows: over_seeds(pick, table)(rows)  # noqa: E731
+        return str(jax.make_jaxpr(take)(jnp.arange(4.0), jnp.arange(seeds)))
+
+    with on_two(SEEDS):
+        assert "shard_map" in trace(2)
+        assert "shard_map" not in trace(3)
 
 
 @pytest.mark.usefixtures("unchecked")

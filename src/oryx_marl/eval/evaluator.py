@@ -127,11 +127,13 @@ def _play(
 ) -> Episodes:
     """Episodes [S, K, B] of every seed and temperature."""
 
-    def one_seed(weights: Any, key: jax.Array) -> Episodes:
+    def one_seed(
+        stream: jax.Array, temperatures: jax.Array, weights: Any, key: jax.Array
+    ) -> Episodes:
         policy, own = algorithm.policy(weights), jax.random.fold_in(key, stream)
         # In turn, not side by side: memory stays that of one, and the numbers those of each alone.
         return jax.lax.map(
             lambda each: rollout.play(env, policy.at_temperature(each), own, episodes), temperatures
         )
 
-    return over_seeds(one_seed)(weights, keys)
+    return over_seeds(one_seed, stream, temperatures)(weights, keys)

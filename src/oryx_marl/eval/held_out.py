@@ -86,7 +86,7 @@ def _score(
     remembers of the steps before."""
     length = algorithm.sequence_length
 
-    def one_seed(weights: Any) -> dict[str, Array]:
+    def one_seed(data: DeviceData, lanes: Lanes, weights: Any) -> dict[str, Array]:
         def one_chunk(carry: Any, number: Array) -> tuple[Any, dict[str, Array]]:
             rows = lanes.first[:, None] + number * length + jnp.arange(length)
             window = take_rows(data, jnp.minimum(rows, data.num_rows - 1))
@@ -106,7 +106,7 @@ def _score(
             "forced": found["forced"],
         }
 
-    return over_seeds(one_seed)(weights)
+    return over_seeds(one_seed, data, lanes)(weights)
 
 
 def _sums(policy: Distribution, window: Window, inside: Array) -> dict[str, Array]:

@@ -130,21 +130,32 @@ def _advance(
     algorithm, learning_rate, num_updates, batch = static
     optimiser = _optimiser(learning_rate)
 
-    def likelihood(network: Any, chosen: Int[Array, " B"]) -> Float[Array, ""]:
+    def likelihood(
+        window: Window, statistics: FeatureStatistics, network: Any, chosen: Int[Array, " B"]
+    ) -> Float[Array, ""]:
         part = jax.tree.map(lambda x: x[chosen], window)
         found, _ = algorithm.distribution(WithStatistics(network, statistics), part)
         counts = part.observation.agent_mask & part.choice & found.supports(part.actions)
         return masked_mean(found.log_prob(part.actions), counts)
 
-    def one_fold(state: Any, key: Array, learn_from: Array, validate: Array) -> Any:
+    def one_fold(
+        window: Window,
+        statistics: FeatureStatistics,
+        state: Any,
+        key: Array,
+        learn_from: Array,
+        validate: Array,
+    ) -> Any:
+        score = partial(likelihood, window, statistics)
+
         def one_update(state: tuple[Any, Any], key: Array) -> tuple[Any, None]:
             network, optimiser_state = state
             chosen = learn_from[jax.random.randint(key, (batch,), 0, len(learn_from))]
-            gradients = jax.grad(lambda each: -likelihood(each, chosen))(network)
+            gradients = jax.grad(lambda each: -score(each, chosen))(network)
             updates, optimiser_state = optimiser.update(gradients, optimiser_state, network)
             return (optax.apply_updates(network, updates), optimiser_state), None
 
         state, _ = jax.lax.scan(one_update, state, jax.random.split(key, num_updates))
-        return state, likelihood(state[0], validate)
+        return state, score(state[0], validate)
 
-    return over_seeds(one_fold)(states, keys, learn_from, validate)
+    return over_seeds(one_fold, window, statistics)(states, keys, learn_from, validate)

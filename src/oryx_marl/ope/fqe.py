@@ -291,7 +291,9 @@ def _advance(
         each = (errors * share).sum(axis=-1) * weight
         return each.sum() / jnp.maximum(part.mask[..., 0].sum(), 1)
 
-    def one_critic(state: Any, key: Array, weights: Float[Array, " E"]) -> Any:
+    def one_critic(
+        logs: Logs, targeted: Targeted, state: Any, key: Array, weights: Float[Array, " E"]
+    ) -> Any:
         def one_update(state: Any, key: Array) -> tuple[Any, None]:
             critic, target, optimiser = state
             chosen = jax.random.randint(key, (static.batch,), 0, len(logs.is_step))
@@ -305,7 +307,7 @@ def _advance(
 
         return jax.lax.scan(one_update, state, jax.random.split(key, num_updates))[0]
 
-    return over_seeds(one_critic)(states, keys, episode_weights)
+    return over_seeds(one_critic, logs, targeted)(states, keys, episode_weights)
 
 
 def _take(logs: Logs, chosen: Array | np.ndarray) -> Logs:
@@ -342,7 +344,7 @@ def _values(
 
 @jax.jit
 def _look_all(critics: Any, logs: Logs, targeted: Targeted) -> tuple[Array, Array]:
-    return over_seeds(lambda critic: _look(critic, logs, targeted))(critics)
+    return over_seeds(lambda *given: _look(given[-1], *given[:-1]), logs, targeted)(critics)
 
 
 def estimate(

@@ -64,7 +64,9 @@ def run_updates(
 ) -> tuple[Any, Metrics]:
     """Learners [S, ...] after `num_updates` more updates, and the mean metrics [S]."""
 
-    def one_seed(learner: Any, key: jax.Array) -> tuple[Any, Metrics]:
+    def one_seed(
+        data: DeviceData, first: jax.Array, learner: Any, key: jax.Array
+    ) -> tuple[Any, Metrics]:
         def draw(number: jax.Array, sample_key: jax.Array) -> Window:
             size = algorithm.batch_size, algorithm.sequence_length
             if algorithm.consecutive_windows:
@@ -76,7 +78,7 @@ def run_updates(
         means = jax.tree.map(lambda x: x.mean(axis=0), metrics)
         return learner, in_logged_units(means, data.value_scale)
 
-    return over_seeds(one_seed)(learners, keys)
+    return over_seeds(one_seed, data, first)(learners, keys)
 
 
 def scan_updates(

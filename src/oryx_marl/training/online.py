@@ -141,7 +141,7 @@ def run_rollouts(
     Every step of the first `recorded` environments comes back too, [S, U, T, B, ...].
     """
 
-    def one_seed(learner: Any, actors: Actors, key: jax.Array) -> tuple:
+    def one_seed(first: jax.Array, learner: Any, actors: Actors, key: jax.Array) -> tuple:
         def one_update(
             carry: tuple[Any, Actors], number: jax.Array
         ) -> tuple[tuple[Any, Actors], tuple[Metrics, Steps | None]]:
@@ -161,4 +161,4 @@ def run_rollouts(
         (learner, actors), (metrics, steps) = jax.lax.scan(one_update, (learner, actors), numbers)
         return learner, actors, jax.tree.map(lambda x: x.mean(axis=0), metrics), steps
 
-    return over_seeds(one_seed)(learners, actors, keys)
+    return over_seeds(one_seed, first)(learners, actors, keys)

@@ -161,7 +161,9 @@ def _run_block(
     """Learners [S, ...] after `num_updates` more updates, and the metrics of each [S, U]."""
     size = algorithm.batch_size, algorithm.sequence_length
 
-    def one_seed(learner: Any, key: jax.Array, own: Any) -> tuple[Any, Metrics]:
+    def one_seed(
+        shared: dict[str, Any], first: jax.Array, learner: Any, key: jax.Array, own: Any
+    ) -> tuple[Any, Metrics]:
         data = DeviceData(**shared, **own)
         places = jnp.arange(num_updates * size[0] * size[1]).reshape(num_updates, *size)
 
@@ -171,7 +173,7 @@ def _run_block(
         numbers = first + 1 + jnp.arange(num_updates)
         return scan_updates(algorithm, learner, key, numbers, draw, len(keys), data)
 
-    return over_seeds(one_seed)(learners, keys, rows)
+    return over_seeds(one_seed, shared, first)(learners, keys, rows)
 
 
 @jax.jit
